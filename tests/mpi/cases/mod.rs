@@ -1,0 +1,68 @@
+//! The cases, one file per part of the library.
+
+mod communication;
+
+use std::error::Error;
+
+use malleus::mpi::{Communicator, Environment, SpawnCommand};
+
+use crate::harness::{Case, Outcome};
+
+pub fn all() -> Vec<Case> {
+    [communication::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Runs a check on the kinds of communicators there are: self, the world, a duplicate, and one that is
+/// merged from this start's processes and one more that they spawn.
+pub fn on_each_communicator(
+    environment: &Environment,
+    check: fn(&Communicator) -> Outcome,
+) -> Outcome {
+    let named = |kind: &str, communicator: &Communicator| {
+        check(communicator)
+            .map_err(|error| -> Box<dyn Error> { format!("on {kind}: {error}").into() })
+    };
+    let merged = if let Some(parent) = environment.parent()? {
+        let merged = parent.merge(true)?;
+        parent.disconnect()?;
+        merged
+    } else {
+        let world = environment.world();
+        named("self", &environment.self_communicator())?;
+        named("the world", &world)?;
+        let duplicate = world.duplicate()?;
+        named("a duplicate", &duplicate)?;
+        duplicate.free()?;
+        let program = std::env::current_exe()?;
+        let program = program.to_str().ok_or("a path that is not text")?;
+        let command = SpawnCommand {
+            program,
+            arguments: &[],
+            processes: 1,
+            info: None,
+        };
+        let children = world.spawn(&command, 0)?;
+        let merged = children.merge(false)?;
+        children.disconnect()?;
+        environment.set_heavy_yield(merged.size() > cores())?;
+        merged
+    };
+    named("a merged communicator", &merged)?;
+    merged.disconnect()?;
+    Ok(())
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Fails with both values unless they are equal.
+pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: {found:?}, expected {expected:?}").into())
+}

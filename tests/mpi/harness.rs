@@ -1,0 +1,282 @@
+//! The launcher of the cases, and what runs them inside a rank.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use malleus::mpi::Environment;
+
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+/// Names the case in the environment of a rank; spawned ranks inherit it.
+const CASE: &str = "MALLEUS_TEST_CASE";
+/// Marks every process of one run, so that those that are left can be found.
+const RUN: &str = "MALLEUS_TEST_RUN";
+/// How long processes may take to end after their `mpiexec`.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One test: a body that runs on every rank, or a command that is started once.
+pub struct Case {
+    pub name: &'static str,
+    pub ranks: &'static [usize],
+    pub time_out: Duration,
+    pub body: Body,
+}
+
+pub enum Body {
+    /// Runs on each rank of an `mpiexec`, and on each rank that these spawn.
+    Ranks(fn(&Environment) -> Outcome),
+    /// Runs in the harness; starts what it tests through [`Run`].
+    Command(fn(&Run) -> Outcome),
+}
+
+impl Case {
+    pub const fn ranks(
+        name: &'static str,
+        ranks: &'static [usize],
+        body: fn(&Environment) -> Outcome,
+    ) -> Self {
+        Self {
+            name,
+            ranks,
+            time_out: Duration::from_secs(60),
+            body: Body::Ranks(body),
+        }
+    }
+
+    pub const fn command(name: &'static str, body: fn(&Run) -> Outcome) -> Self {
+        Self {
+            name,
+            ranks: &[0],
+            time_out: Duration::from_secs(60),
+            body: Body::Command(body),
+        }
+    }
+
+    pub const fn seconds(mut self, seconds: u64) -> Self {
+        self.time_out = Duration::from_secs(seconds);
+        self
+    }
+}
+
+pub fn worker_case() -> Option<String> {
+    std::env::var(CASE).ok()
+}
+
+/// Runs the case of this rank.
+pub fn run_worker(cases: &[Case], name: &str) -> ExitCode {
+    let Some(Body::Ranks(body)) = cases
+        .iter()
+        .find(|case| case.name == name)
+        .map(|case| &case.body)
+    else {
+        eprintln!("no case {name}");
+        return ExitCode::FAILURE;
+    };
+    let environment = match Environment::init() {
+        Ok(environment) => environment,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let rank = environment.world().rank();
+    if let Err(error) = body(&environment) {
+        environment.abort(&format!("rank {rank} of {name}: {error}"), 1);
+    }
+    if let Err(error) = environment.finalize() {
+        eprintln!("rank {rank} of {name}: {error}");
+        std::process::exit(1);
+    }
+    ExitCode::SUCCESS
+}
+
+pub fn run_all(cases: Vec<Case>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // The cases share the machine's cores: one at a time, or their ranks starve each other.
+    arguments.test_threads.get_or_insert(1);
+    let mut trials = Vec::new();
+    for case in cases {
+        for &ranks in case.ranks {
+            let name = match case.body {
+                Body::Ranks(_) => format!("{}::ranks_{ranks}", case.name),
+                Body::Command(_) => case.name.to_owned(),
+            };
+            let run = Run {
+                name: name.clone(),
+                time_out: case.time_out,
+            };
+            let (case_name, body) = (
+                case.name,
+                match case.body {
+                    Body::Ranks(_) => None,
+                    Body::Command(body) => Some(body),
+                },
+            );
+            trials.push(Trial::test(name, move || match body {
+                Some(body) => body(&run).map_err(|error| Failed::from(error.to_string())),
+                None => run
+                    .case(case_name, ranks)
+                    .map_err(|error| Failed::from(error.to_string())),
+            }));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Starts processes for one test.
+pub struct Run {
+    name: String,
+    time_out: Duration,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    pub elapsed: Duration,
+}
+
+impl Run {
+    fn case(&self, case: &str, ranks: usize) -> Outcome {
+        let ended = self.worker(case, ranks)?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        Err(format!(
+            "{}\n{}{}",
+            describe(ended.status),
+            ended.stdout,
+            ended.stderr
+        )
+        .into())
+    }
+
+    /// Runs a case on some ranks, whatever comes of it.
+    pub fn worker(&self, case: &str, ranks: usize) -> Result<Ended, Box<dyn Error>> {
+        let mut command = mpiexec(ranks);
+        command.arg(std::env::current_exe()?).env(CASE, case);
+        self.finish(command)
+    }
+
+    /// Runs a command to its end. A time-out, or a process that outlives it, is an error that shows the
+    /// output.
+    pub fn finish(&self, mut command: Command) -> Result<Ended, Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+        let mark = format!("{}-{}-{:?}", self.name, std::process::id(), Instant::now());
+        let started = Instant::now();
+        let mut child = command
+            .env(RUN, &mark)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()?;
+        let mut timed_out = false;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if started.elapsed() > self.time_out {
+                timed_out = true;
+                for process in marked(&mark) {
+                    end(process);
+                }
+                break child.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let elapsed = started.elapsed();
+        let left = wait_for_end(&mark);
+        let ended = Ended {
+            status,
+            stdout: read(&out)?,
+            stderr: read(&err)?,
+            elapsed,
+        };
+        if timed_out {
+            return Err(format!(
+                "no end after {:?}\n{}{}",
+                self.time_out, ended.stdout, ended.stderr
+            )
+            .into());
+        }
+        if !left.is_empty() {
+            return Err(format!(
+                "processes were left: {left:?}\n{}{}",
+                ended.stdout, ended.stderr
+            )
+            .into());
+        }
+        Ok(ended)
+    }
+}
+
+/// The `mpiexec` that belongs to the library's MPICH.
+pub fn mpiexec(ranks: usize) -> Command {
+    let mut command = Command::new(malleus::MPIEXEC);
+    command.args(["-n", &ranks.to_string()]);
+    command
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown end".to_owned(),
+    }
+}
+
+fn read(path: &PathBuf) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The living processes that carry the mark of a run.
+fn marked(mark: &str) -> Vec<i32> {
+    let wanted = format!("{RUN}={mark}");
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|process| {
+            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            environment
+                .split(|&byte| byte == 0)
+                .any(|entry| entry == wanted.as_bytes())
+        })
+        .collect()
+}
+
+/// Waits until no process of the run lives; ends those that do after a while, and names them.
+fn wait_for_end(mark: &str) -> Vec<i32> {
+    let started = Instant::now();
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return left;
+        }
+        if started.elapsed() > GRACE {
+            left.iter().copied().for_each(end);
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn end(process: i32) {
+    let _ = Command::new("kill")
+        .args(["-KILL", &process.to_string()])
+        .status();
+}
