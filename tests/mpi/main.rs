@@ -11,6 +11,7 @@
 )]
 
 mod cases;
+mod faults;
 mod harness;
 
 fn main() -> std::process::ExitCode {

@@ -1,6 +1,7 @@
 //! The cases, one file per part of the library.
 
 mod communication;
+mod job;
 
 use std::error::Error;
 
@@ -9,7 +10,7 @@ use malleus::mpi::{Communicator, Environment, SpawnCommand};
 use crate::harness::{Case, Outcome};
 
 pub fn all() -> Vec<Case> {
-    [communication::cases()]
+    [communication::cases(), job::cases()]
         .into_iter()
         .flatten()
         .collect()

@@ -1,0 +1,23 @@
+//! COL: one `MPI_Alltoallv` per array (paper R, section II.B).
+
+use super::Bytes;
+use crate::mpi::collective::BlockLayout;
+use crate::mpi::{self, Communicator};
+
+pub(super) fn all_to_all_v(
+    communicator: &Communicator,
+    sends: &[Bytes],
+    source: &[u8],
+    receives: &[Bytes],
+    target: &mut [u8],
+) -> mpi::Result<()> {
+    let mut send_layout = BlockLayout::empty(communicator.size());
+    for piece in sends {
+        send_layout.set(piece.peer, piece.source_offset, piece.len);
+    }
+    let mut receive_layout = BlockLayout::empty(communicator.size());
+    for piece in receives {
+        receive_layout.set(piece.peer, piece.target_offset, piece.len);
+    }
+    communicator.all_to_all_v(source, &send_layout, target, &receive_layout)
+}

@@ -1,0 +1,210 @@
+//! Moving the blocks of arrays from the sources of a resize to its targets.
+//!
+//! The communicator of a redistribution holds both groups: sources are its first NS ranks, targets its
+//! first NT ranks, and a rank can be both. What goes where is a [`plan`]; each method of paper R is a file
+//! of its own, and [`array()`] runs the one that is asked for.
+
+mod collective;
+mod one_sided;
+pub mod plan;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mpi::{self, Communicator};
+use crate::partition::Partition;
+use plan::Plan;
+
+/// How the data of a resize moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Method {
+    /// Paper R's COL: one `MPI_Alltoallv` per array.
+    #[serde(rename = "col")]
+    Collective,
+    /// Paper R's RMA1 (algorithm 2): a window per array, a lock per source.
+    #[serde(rename = "rma1")]
+    RmaLock,
+    /// Paper R's RMA2 (algorithm 3): a window per array, one `lock_all`.
+    #[serde(rename = "rma2")]
+    RmaLockAll,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Self; 3] = [Self::Collective, Self::RmaLock, Self::RmaLockAll];
+
+    /// Its name on the command line and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Collective => "col",
+            Self::RmaLock => "rma1",
+            Self::RmaLockAll => "rma2",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no method has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown method {name:?}; the methods are col, rma1, rma2")]
+pub struct UnknownMethod {
+    /// The name that was given.
+    pub name: String,
+}
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
+        Self::ALL
+            .into_iter()
+            .find(|method| method.name() == name)
+            .ok_or_else(|| UnknownMethod {
+                name: name.to_owned(),
+            })
+    }
+}
+
+/// Why an array could not be moved.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An MPI call failed.
+    #[error(transparent)]
+    Mpi(#[from] mpi::Error),
+    /// The partitions before and after do not fit together.
+    #[error(transparent)]
+    Plan(#[from] plan::Error),
+    /// A block is not as long as its partition says.
+    #[error("the {side} block has {found} bytes, its partition says {expected}")]
+    Length {
+        /// `source` or `target`.
+        side: &'static str,
+        /// Its bytes.
+        found: usize,
+        /// The bytes that it should have.
+        expected: u64,
+    },
+}
+
+/// One array's move, as one rank sees it.
+#[derive(Debug)]
+pub struct Transfer<'a> {
+    /// Who owns what before.
+    pub from: &'a Partition,
+    /// Who owns what after.
+    pub to: &'a Partition,
+    /// Bytes of an element.
+    pub element_size: usize,
+    /// This rank's block before; empty on a rank that is no source. One-sided methods expose it.
+    pub source: &'a mut [u8],
+    /// This rank's block after; empty on a rank that is no target.
+    pub target: &'a mut [u8],
+}
+
+/// Moves one array from its sources to its targets. Collective over the communicator and blocking.
+///
+/// # Errors
+///
+/// [`Error::Plan`] and [`Error::Length`] for arguments that do not fit together, on this rank before any
+/// communication; the MPI error otherwise.
+pub fn array(
+    communicator: &Communicator,
+    method: Method,
+    transfer: Transfer<'_>,
+) -> Result<(), Error> {
+    let rank = communicator.rank();
+    check_length(
+        "source",
+        transfer.source.len(),
+        transfer.from,
+        rank,
+        transfer.element_size,
+    )?;
+    check_length(
+        "target",
+        transfer.target.len(),
+        transfer.to,
+        rank,
+        transfer.element_size,
+    )?;
+    let receives = bytes(
+        &Plan::for_target(transfer.from, transfer.to, rank)?,
+        transfer.element_size,
+    );
+    match method {
+        Method::Collective => {
+            let sends = bytes(
+                &Plan::for_source(transfer.from, transfer.to, rank)?,
+                transfer.element_size,
+            );
+            collective::all_to_all_v(
+                communicator,
+                &sends,
+                transfer.source,
+                &receives,
+                transfer.target,
+            )?;
+        }
+        Method::RmaLock => {
+            one_sided::lock_each(communicator, &receives, transfer.source, transfer.target)?
+        }
+        Method::RmaLockAll => {
+            one_sided::lock_all(communicator, &receives, transfer.source, transfer.target)?
+        }
+    }
+    Ok(())
+}
+
+/// A contiguous run of bytes that goes from one source to one target, with offsets in their blocks.
+#[derive(Clone, Copy, Debug)]
+struct Bytes {
+    peer: usize,
+    source_offset: usize,
+    target_offset: usize,
+    len: usize,
+}
+
+/// The pieces of a plan in bytes. They lie inside blocks of memory, or are offsets into another rank's,
+/// which is as large on every machine of a job: both fit in `usize`.
+fn bytes(plan: &Plan, element_size: usize) -> Vec<Bytes> {
+    let bytes = |elements: u64| {
+        usize::try_from(elements).expect("part of a block in memory") * element_size
+    };
+    plan.pieces()
+        .map(|piece| Bytes {
+            peer: piece.peer,
+            source_offset: bytes(piece.source_offset),
+            target_offset: bytes(piece.target_offset),
+            len: bytes(piece.len),
+        })
+        .collect()
+}
+
+fn check_length(
+    side: &'static str,
+    found: usize,
+    partition: &Partition,
+    rank: usize,
+    element_size: usize,
+) -> Result<(), Error> {
+    let range = partition.range(rank);
+    let expected = (range.end - range.start) * element_size as u64;
+    if found as u64 == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        side,
+        found,
+        expected,
+    })
+}
