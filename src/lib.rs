@@ -32,12 +32,16 @@
 //! * [`job`]: the malleable job;
 //! * `workload`: matrices and a solver, and `cli`: the `malleus` command; both with the feature `cli`.
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod job;
 pub mod memory;
 pub mod mpi;
 pub mod partition;
 pub mod redistribute;
 pub mod sys;
+#[cfg(feature = "cli")]
+pub mod workload;
 
 /// Version of the MPICH that this library was built with.
 pub const MPICH_VERSION: &str = env!("MALLEUS_MPICH_VERSION");

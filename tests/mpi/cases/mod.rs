@@ -2,6 +2,7 @@
 
 mod communication;
 mod job;
+mod solve;
 
 use std::error::Error;
 
@@ -10,7 +11,7 @@ use malleus::mpi::{Communicator, Environment, SpawnCommand};
 use crate::harness::{Case, Outcome};
 
 pub fn all() -> Vec<Case> {
-    [communication::cases(), job::cases()]
+    [communication::cases(), job::cases(), solve::cases()]
         .into_iter()
         .flatten()
         .collect()

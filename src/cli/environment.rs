@@ -1,0 +1,175 @@
+//! `malleus env`: what this program was built with, and what it finds.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::record::{Mpich, Target, cores, seconds};
+use crate::mpi::window::{Assertion, Window};
+use crate::mpi::{Communicator, Environment, SpawnCommand, library_version_line};
+
+/// How long the exposed rank sleeps outside MPI.
+const ASLEEP: Duration = Duration::from_millis(400);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Write the result as JSON to this file; - for standard output, instead of the text.
+    #[arg(long, value_name = "FILE", value_parser = |name: &str| Ok::<_, String>(Target::from(name)))]
+    json: Option<Target>,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    mpich: Mpich,
+    /// What the library says of itself at run time.
+    library: String,
+    mpicc: &'static str,
+    mpiexec: &'static str,
+    cores: usize,
+    ranks: usize,
+    /// Reads from a rank that sleeps outside MPI.
+    reads: Vec<Read>,
+}
+
+/// A one-sided read of memory of a rank that sleeps outside MPI.
+#[derive(Debug, Serialize)]
+struct Read {
+    between: &'static str,
+    read_s: f64,
+    asleep_s: f64,
+    /// Whether the data was there before the exposed rank woke.
+    passive: bool,
+}
+
+pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
+    match look(environment) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(found)) => {
+            let written = match &arguments.json {
+                Some(target) => target.write(&found),
+                None => Ok(()),
+            };
+            if !matches!(arguments.json, Some(Target::StandardOutput)) {
+                print(&found);
+            }
+            match written {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("malleus: error: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Err(error) => environment.abort(&format!("error: {error}"), 1),
+    }
+}
+
+/// The findings on rank 0.
+fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::Error>> {
+    if let Some(parent) = environment.parent()? {
+        let merged = parent.merge(true)?;
+        parent.disconnect()?;
+        read_from_sleeper(&merged, merged.size() - 1)?;
+        merged.disconnect()?;
+        return Ok(None);
+    }
+    let world = environment.world();
+    let mut reads = Vec::new();
+    let mut add = |between, read_s: f64| {
+        let asleep_s = ASLEEP.as_secs_f64();
+        reads.push(Read {
+            between,
+            read_s,
+            asleep_s,
+            passive: read_s < asleep_s / 2.0,
+        });
+    };
+    if world.size() > 1 {
+        add(
+            "ranks of one start",
+            read_from_sleeper(&world, world.size() - 1)?,
+        );
+    }
+    let program = std::env::current_exe()?;
+    let program = program.to_str().ok_or("the program's path is not UTF-8")?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = SpawnCommand {
+        program,
+        arguments: &arguments,
+        processes: 1,
+        info: None,
+    };
+    let children = world.spawn(&command, 0)?;
+    let merged = children.merge(false)?;
+    children.disconnect()?;
+    environment.set_heavy_yield(merged.size() > cores())?;
+    add(
+        "parents and spawned children",
+        read_from_sleeper(&merged, merged.size() - 1)?,
+    );
+    merged.disconnect()?;
+    if world.rank() != 0 {
+        return Ok(None);
+    }
+    Ok(Some(Found {
+        mpich: Mpich::of(environment),
+        library: library_version_line()?,
+        mpicc: crate::MPICC,
+        mpiexec: crate::MPIEXEC,
+        cores: cores(),
+        ranks: world.size(),
+        reads,
+    }))
+}
+
+/// The last rank reads from rank 0, which sleeps outside MPI; the time of that read, on every rank.
+fn read_from_sleeper(
+    communicator: &Communicator,
+    reader: usize,
+) -> Result<f64, Box<dyn std::error::Error>> {
+    let mut memory = vec![communicator.rank() as u64 + 7; 1024];
+    let window = Window::create(communicator, &mut memory)?;
+    let mut copy = [0_u64];
+    let mut time = [0.0];
+    communicator.barrier()?;
+    if communicator.rank() == 0 {
+        std::thread::sleep(ASLEEP);
+    } else if communicator.rank() == reader {
+        let begun = Instant::now();
+        window.lock_all(Assertion::NoCheck, |epoch| epoch.get(&mut copy, 0, 1000))?;
+        time[0] = begun.elapsed().as_secs_f64();
+        if copy[0] != 7 {
+            return Err(format!("a one-sided read returned {} instead of 7", copy[0]).into());
+        }
+    }
+    window.free()?;
+    communicator.broadcast(&mut time, reader)?;
+    Ok(time[0])
+}
+
+fn print(found: &Found) {
+    let mpich = &found.mpich;
+    println!("malleus       {}", env!("CARGO_PKG_VERSION"));
+    println!("MPICH         {} ({})", mpich.version, mpich.device);
+    println!("library       {}", found.library);
+    println!("netmod        {}", mpich.netmod);
+    println!("provider      {}", mpich.provider);
+    println!("thread level  {}", mpich.thread_level);
+    println!("mpicc         {}", found.mpicc);
+    println!("mpiexec       {}", found.mpiexec);
+    println!("cores         {}", found.cores);
+    for read in &found.reads {
+        println!(
+            "reads         {} between {}: {} while the exposed rank slept {}",
+            if read.passive {
+                "passive"
+            } else {
+                "not passive"
+            },
+            read.between,
+            seconds(read.read_s),
+            seconds(read.asleep_s)
+        );
+    }
+}

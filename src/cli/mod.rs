@@ -1,0 +1,89 @@
+//! The `malleus` command.
+
+mod environment;
+mod launch;
+mod record;
+mod solve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::mpi::Environment;
+
+/// Runs and measures MPI jobs that change their number of processes.
+///
+/// `mpiexec -n 2 malleus …` works, and `malleus -n 2 …` finds the mpiexec of the MPICH that it was built
+/// with.
+#[derive(Debug, Parser)]
+#[command(name = "malleus", version)]
+struct Arguments {
+    /// Start on so many ranks, with the mpiexec of the MPICH that this program was built with.
+    #[arg(short = 'n', value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The MPICH, device, provider and thread level found, and whether one-sided reads are passive here.
+    Env(environment::Arguments),
+    /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
+    Solve(solve::Arguments),
+}
+
+/// The whole program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            return launch::on_one_rank(
+                || error.print(),
+                u8::try_from(error.exit_code()).unwrap_or(2),
+            );
+        }
+    };
+    if launch::is_rank() {
+        if arguments.ranks.is_some() && !launch::was_launched_here() {
+            return launch::fail(
+                "-n starts ranks, but this is one already: leave it out under mpiexec",
+                2,
+            );
+        }
+    } else {
+        let default = match arguments.command {
+            // One rank reads from the other.
+            Command::Env(_) => 2,
+            Command::Solve(_) => 1,
+        };
+        return launch::start(arguments.ranks.unwrap_or(default));
+    }
+    start_log();
+    let environment = match Environment::init() {
+        Ok(environment) => environment,
+        Err(error) => return launch::fail(&error.to_string(), 1),
+    };
+    let code = match arguments.command {
+        Command::Env(arguments) => environment::run(&environment, &arguments),
+        Command::Solve(arguments) => solve::run(&environment, &arguments),
+    };
+    if let Err(error) = environment.finalize() {
+        eprintln!("malleus: error: {error}");
+        return ExitCode::FAILURE;
+    }
+    code
+}
+
+/// Logs go to standard error, if `MALLEUS_LOG` asks for some, in the form of `RUST_LOG`.
+fn start_log() {
+    let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("MALLEUS_LOG") else {
+        return;
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

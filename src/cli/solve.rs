@@ -1,0 +1,503 @@
+//! `malleus solve`: conjugate gradients that resize while they solve.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::launch;
+use super::record::{Mpich, Target, bytes, cores, seconds};
+use crate::job::{Event, Job, Options, Resize, Script, ScriptEntry};
+use crate::mpi::Environment;
+use crate::redistribute::Method;
+use crate::workload::cg::{Error, Progress, Solver};
+use crate::workload::matrix::Problem;
+
+/// How often the progress line is renewed.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The system's matrix, with a right-hand side of ones: a Matrix Market file (.mtx, .mtx.gz),
+    /// poisson2d:NXxNY, poisson3d:NXxNYxNZ or hpcg:NXxNYxNZ.
+    matrix: Problem,
+    /// After that iteration, go on with that number of ranks. May be given several times.
+    #[arg(long, value_name = "ITERATION:PROCS")]
+    resize: Vec<ScriptEntry>,
+    /// How data moves: col (Alltoallv), rma1 (a lock per source), rma2 (lock_all).
+    #[arg(long, default_value_t = Method::Collective)]
+    method: Method,
+    /// Compare a checksum of each array before and after each resize.
+    #[arg(long)]
+    verify: bool,
+    /// Move one array at a time and free its old block before the next: less memory, no way back.
+    #[arg(long)]
+    lean: bool,
+    /// Stop when ‖r‖ / ‖b‖, with r by recurrence, is not larger.
+    #[arg(long, default_value_t = 1e-8, value_parser = tolerance)]
+    tolerance: f64,
+    /// Give up after so many iterations [default: 50 times the rows, and 1000].
+    #[arg(long, value_name = "ITERATIONS")]
+    max_iterations: Option<u64>,
+    #[arg(long, value_enum, default_value_t = Preconditioner::None)]
+    preconditioner: Preconditioner,
+    /// Write the result as JSON to this file; - for standard output, instead of the table.
+    #[arg(long, value_name = "FILE", value_parser = |name: &str| Ok::<_, String>(Target::from(name)))]
+    json: Option<Target>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Preconditioner {
+    None,
+    Jacobi,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected a positive number".to_owned()),
+    }
+}
+
+/// What `--json` gives.
+#[derive(Debug, Serialize)]
+struct Report {
+    problem: String,
+    rows: u64,
+    nonzeros: u64,
+    iterations: u64,
+    relative_residual: f64,
+    sum_x: f64,
+    ranks_start: usize,
+    ranks_end: usize,
+    wall_s: f64,
+    cores: usize,
+    mpich: Mpich,
+    /// Whether a node had more active ranks than cores at any time.
+    oversubscribed: bool,
+    method: Method,
+    lean: bool,
+    resizes: Vec<Resize>,
+    refused: Vec<Refused>,
+    not_reached: Vec<NotReached>,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug, Serialize)]
+struct Refused {
+    iteration: u64,
+    from: usize,
+    to: usize,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct NotReached {
+    iteration: u64,
+    to: usize,
+}
+
+/// The iterations between two resizes.
+#[derive(Debug, Serialize)]
+struct Segment {
+    ranks: usize,
+    iterations: u64,
+    /// Mean time of one of them.
+    iteration_s: f64,
+}
+
+/// How a solve ends, on every rank alike.
+enum Failure {
+    /// Every rank has it, so MPI can be finalized.
+    Common(String),
+    /// Only this rank may have it: the job is ended by force.
+    Fatal(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if error.is_common() {
+            Self::Common(error.to_string())
+        } else {
+            Self::Fatal(error.to_string())
+        }
+    }
+}
+
+impl From<crate::job::Error> for Failure {
+    fn from(error: crate::job::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
+    let script = match Script::new(arguments.resize.iter().copied()) {
+        Ok(script) => script,
+        Err(error) => return launch::fail(&error.to_string(), 2),
+    };
+    match solve(environment, arguments, &script) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(report)) => match &arguments.json {
+            None => {
+                print(&report);
+                ExitCode::SUCCESS
+            }
+            Some(target) => match target.write(&report) {
+                Ok(()) if matches!(target, Target::StandardOutput) => ExitCode::SUCCESS,
+                Ok(()) => {
+                    print(&report);
+                    ExitCode::SUCCESS
+                }
+                Err(error) => {
+                    eprintln!("malleus: error: {error}");
+                    ExitCode::FAILURE
+                }
+            },
+        },
+        Err(Failure::Common(message)) => launch::fail(&message, 1),
+        Err(Failure::Fatal(message)) => environment.abort(&format!("error: {message}"), 1),
+    }
+}
+
+/// The report on rank 0, nothing on the others.
+fn solve(
+    environment: &Environment,
+    arguments: &Arguments,
+    script: &Script,
+) -> Result<Option<Report>, Failure> {
+    let started = Instant::now();
+    let options = Options::default()
+        .manager(script.clone())
+        .method(arguments.method)
+        .verify(arguments.verify)
+        .lean(arguments.lean);
+    let mut job = Job::start(environment, options)?;
+    let is_root = job.is_first_start() && job.rank() == 0;
+    let ranks_start = job.size();
+    let mut oversubscribed = job.is_oversubscribed();
+    let mut watch = Watch::new(is_root, &job);
+    let mut finished = match iterate(&mut job, arguments, &mut watch) {
+        Ok(finished) => finished,
+        Err(failure @ Failure::Common(_)) => {
+            watch.clear();
+            job.end()?;
+            return Err(failure);
+        }
+        Err(failure) => return Err(failure),
+    };
+    watch.clear();
+    let (ranks_end, iterations) = if job.is_member() {
+        (job.size(), job.iteration())
+    } else {
+        (0, 0)
+    };
+    let events = job.end()?;
+    if !is_root {
+        return Ok(None);
+    }
+    let Some(solution) = finished.take() else {
+        return Ok(None);
+    };
+    let mut resizes = Vec::new();
+    let mut refused = Vec::new();
+    for event in events {
+        match event {
+            Event::Resized(resize) => {
+                oversubscribed |= resize.oversubscribed;
+                resizes.push(resize);
+            }
+            Event::Refused {
+                iteration,
+                from,
+                to,
+                reason,
+            } => refused.push(Refused {
+                iteration,
+                from,
+                to,
+                reason,
+            }),
+        }
+    }
+    Ok(Some(Report {
+        problem: arguments.matrix.to_string(),
+        rows: solution.rows,
+        nonzeros: solution.nonzeros,
+        iterations,
+        relative_residual: solution.progress.relative_residual,
+        sum_x: solution.sum_x,
+        ranks_start,
+        ranks_end,
+        wall_s: started.elapsed().as_secs_f64(),
+        cores: cores(),
+        mpich: Mpich::of(environment),
+        oversubscribed,
+        method: arguments.method,
+        lean: arguments.lean,
+        resizes,
+        refused,
+        not_reached: script
+            .after(iterations)
+            .map(|entry| NotReached {
+                iteration: entry.iteration,
+                to: entry.processes,
+            })
+            .collect(),
+        segments: watch.segments,
+    }))
+}
+
+struct Solution {
+    rows: u64,
+    nonzeros: u64,
+    progress: Progress,
+    sum_x: f64,
+}
+
+/// Solves; nothing on a process that has left.
+fn iterate(
+    job: &mut Job,
+    arguments: &Arguments,
+    watch: &mut Watch,
+) -> Result<Option<Solution>, Failure> {
+    // Written by rank 0; a result that can't be written is found out before the work.
+    if job.is_first_start()
+        && let Some(target) = &arguments.json
+    {
+        let problem = if job.rank() == 0 {
+            target.check().err()
+        } else {
+            None
+        };
+        if let Some((_, problem)) = job.communicator().agree(problem).map_err(Error::from)? {
+            return Err(Failure::Common(problem));
+        }
+    }
+    let mut solver = Solver::new(
+        job,
+        &arguments.matrix,
+        arguments.preconditioner == Preconditioner::Jacobi,
+    )?;
+    let limit = arguments
+        .max_iterations
+        .unwrap_or_else(|| 1000 + 50 * solver.rows());
+    watch.begin(job);
+    loop {
+        let progress = solver.progress(job);
+        watch.show(&progress);
+        if progress.relative_residual <= arguments.tolerance {
+            let sum_x = solver.sum_x(job)?;
+            watch.end_segment(job.iteration());
+            return Ok(Some(Solution {
+                rows: solver.rows(),
+                nonzeros: solver.nonzeros(),
+                progress,
+                sum_x,
+            }));
+        }
+        if job.iteration() >= limit {
+            return Err(Failure::Common(format!(
+                "no convergence in {limit} iterations: ‖r‖/‖b‖ = {:.3e} is above {:.3e}",
+                progress.relative_residual, arguments.tolerance
+            )));
+        }
+        solver.step(job)?;
+        let (ranks, before) = (job.size(), Instant::now());
+        if !solver.checkpoint(job)? {
+            return Ok(None);
+        }
+        if job.size() != ranks {
+            watch.next_segment(job, before);
+        }
+    }
+}
+
+/// Rank 0's clock, and its progress line.
+struct Watch {
+    segments: Vec<Segment>,
+    ranks: usize,
+    first_iteration: u64,
+    since: Instant,
+    is_root: bool,
+    is_watched: bool,
+    shown: Option<Instant>,
+}
+
+impl Watch {
+    fn new(is_root: bool, job: &Job) -> Self {
+        Self {
+            segments: Vec::new(),
+            ranks: job.size(),
+            first_iteration: 0,
+            since: Instant::now(),
+            is_root,
+            is_watched: is_root && launch::is_watched(),
+            shown: None,
+        }
+    }
+
+    fn begin(&mut self, job: &Job) {
+        self.since = Instant::now();
+        self.first_iteration = job.iteration();
+    }
+
+    fn next_segment(&mut self, job: &Job, until: Instant) {
+        self.close(job.iteration(), until);
+        self.ranks = job.size();
+        self.begin(job);
+    }
+
+    fn end_segment(&mut self, iteration: u64) {
+        self.close(iteration, Instant::now());
+    }
+
+    fn close(&mut self, iteration: u64, until: Instant) {
+        let iterations = iteration - self.first_iteration;
+        if self.is_root && iterations > 0 {
+            let iteration_s = until.duration_since(self.since).as_secs_f64() / iterations as f64;
+            self.segments.push(Segment {
+                ranks: self.ranks,
+                iterations,
+                iteration_s,
+            });
+        }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        if !self.is_watched || self.shown.is_some_and(|shown| shown.elapsed() < PROGRESS) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        eprint!(
+            "\riteration {}  ‖r‖/‖b‖ {:.3e}  ranks {}\x1b[K",
+            progress.iteration, progress.relative_residual, progress.ranks
+        );
+        // A progress line that can't be shown is no reason to stop.
+        let _ = std::io::stderr().flush();
+    }
+
+    fn clear(&mut self) {
+        if self.shown.take().is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+/// The table of a run.
+fn print(report: &Report) {
+    let mpich = &report.mpich;
+    println!(
+        "{}: {} rows, {} nonzeros",
+        report.problem, report.rows, report.nonzeros
+    );
+    println!(
+        "MPICH {} ({}), netmod {}, provider {}, {}, {} cores{}",
+        mpich.version,
+        mpich.device,
+        mpich.netmod,
+        mpich.provider,
+        mpich.thread_level,
+        report.cores,
+        if report.oversubscribed {
+            ", oversubscribed at times"
+        } else {
+            ""
+        }
+    );
+    println!(
+        "converged in {} iterations: ‖r‖/‖b‖ = {:.3e}, sum(x) = {:.12e}; {} in all",
+        report.iterations,
+        report.relative_residual,
+        report.sum_x,
+        seconds(report.wall_s)
+    );
+    for segment in &report.segments {
+        println!(
+            "  {:>3} rank{} {:>6} iterations, {} each",
+            segment.ranks,
+            if segment.ranks == 1 { ", " } else { "s," },
+            segment.iterations,
+            seconds(segment.iteration_s)
+        );
+    }
+    if !report.resizes.is_empty() {
+        println!();
+        print_resizes(&report.resizes);
+    }
+    for refused in &report.refused {
+        println!(
+            "not done: the resize from {} to {} at iteration {}: {}",
+            refused.from, refused.to, refused.iteration, refused.reason
+        );
+    }
+    for entry in &report.not_reached {
+        println!(
+            "not reached: the resize to {} at iteration {}",
+            entry.to, entry.iteration
+        );
+    }
+}
+
+fn print_resizes(resizes: &[Resize]) {
+    let heading = [
+        "resize",
+        "at",
+        "method",
+        "decide",
+        "processes",
+        "redistribute",
+        "resume",
+        "total",
+        "spawned",
+        "recalled",
+        "parked",
+        "released",
+        "moved",
+        "kept",
+        "verified",
+    ];
+    let mut rows = vec![heading.map(str::to_owned)];
+    for resize in resizes {
+        rows.push([
+            format!(
+                "{} → {}{}",
+                resize.from,
+                resize.to,
+                if resize.oversubscribed { " *" } else { "" }
+            ),
+            resize.iteration.to_string(),
+            resize.method.to_string(),
+            seconds(resize.decide_s),
+            seconds(resize.processes_s),
+            seconds(resize.redistribute_s),
+            seconds(resize.resume_s),
+            seconds(resize.total_s),
+            resize.spawned.to_string(),
+            resize.recalled.to_string(),
+            resize.parked.to_string(),
+            resize.released.to_string(),
+            bytes(resize.moved_bytes),
+            bytes(resize.kept_bytes),
+            if resize.verified { "yes" } else { "-" }.to_owned(),
+        ]);
+    }
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        println!("{}", cells.join("  "));
+    }
+    if resizes.iter().any(|resize| resize.oversubscribed) {
+        println!("* more active ranks than cores from here on");
+    }
+}
