@@ -1,6 +1,6 @@
 //! `malleus env`: what this program was built with, and what it finds.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -24,6 +24,8 @@ struct Found {
     mpich: Mpich,
     /// What the library says of itself at run time.
     library: String,
+    /// The libfabric provider that MPICH takes, as it says itself.
+    provider_in_use: Option<String>,
     mpicc: &'static str,
     mpiexec: &'static str,
     cores: usize,
@@ -63,6 +65,27 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
         }
         Err(error) => environment.abort(&format!("error: {error}"), 1),
     }
+}
+
+/// Where the launcher leaves what [`probe`] found for the ranks.
+const PROVIDER_IN_USE: &str = "MALLEUS_PROVIDER_IN_USE";
+
+/// Asks MPICH, in a job of one rank, which libfabric provider it takes: it tells in a summary only. For
+/// the process that starts the ranks, which inherit the answer.
+pub(super) fn probe() -> Option<(&'static str, String)> {
+    let program = std::env::current_exe().ok()?;
+    let probed = Command::new(crate::MPIEXEC)
+        .args(["-n", "1"])
+        .arg(program)
+        .arg("probe")
+        .env("MPIR_CVAR_DEBUG_SUMMARY", "1")
+        .stderr(Stdio::null())
+        .output();
+    let text = String::from_utf8_lossy(&probed.ok()?.stdout).into_owned();
+    let provider = text
+        .lines()
+        .find_map(|line| line.strip_prefix("libfabric provider: "))?;
+    Some((PROVIDER_IN_USE, provider.split(" - ").next()?.to_owned()))
 }
 
 /// The findings on rank 0.
@@ -115,6 +138,7 @@ fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::
     Ok(Some(Found {
         mpich: Mpich::of(environment),
         library: library_version_line()?,
+        provider_in_use: std::env::var(PROVIDER_IN_USE).ok(),
         mpicc: crate::MPICC,
         mpiexec: crate::MPIEXEC,
         cores: cores(),
@@ -154,7 +178,10 @@ fn print(found: &Found) {
     println!("MPICH         {} ({})", mpich.version, mpich.device);
     println!("library       {}", found.library);
     println!("netmod        {}", mpich.netmod);
-    println!("provider      {}", mpich.provider);
+    match &found.provider_in_use {
+        Some(provider) => println!("provider      {provider}"),
+        None => println!("provider      {} (asked for)", mpich.provider),
+    }
     println!("thread level  {}", mpich.thread_level);
     println!("mpicc         {}", found.mpicc);
     println!("mpiexec       {}", found.mpiexec);

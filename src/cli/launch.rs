@@ -43,8 +43,9 @@ pub(super) fn on_one_rank(report: impl FnOnce() -> io::Result<()>, code: u8) -> 
     ExitCode::from(code)
 }
 
-/// Becomes the `mpiexec` that runs this program with the same arguments.
-pub(super) fn start(ranks: u32) -> ExitCode {
+/// Becomes the `mpiexec` that runs this program with the same arguments, and with these facts in the
+/// environment of the ranks.
+pub(super) fn start(ranks: u32, facts: &[(&str, String)]) -> ExitCode {
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => {
@@ -62,6 +63,7 @@ pub(super) fn start(ranks: u32) -> ExitCode {
     if io::IsTerminal::is_terminal(&io::stderr()) {
         command.env(TERMINAL, "1");
     }
+    command.envs(facts.iter().map(|(name, value)| (name, value)));
     let error = command.exec();
     eprintln!(
         "malleus: error: {}: {error}; it belonged to the MPICH that malleus was built with",

@@ -31,6 +31,9 @@ enum Command {
     Env(environment::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
     Solve(solve::Arguments),
+    /// Initializes and finalizes MPI: `env` reads what MPICH tells about itself then.
+    #[command(hide = true)]
+    Probe,
 }
 
 /// The whole program.
@@ -56,9 +59,13 @@ pub fn main() -> ExitCode {
         let default = match arguments.command {
             // One rank reads from the other.
             Command::Env(_) => 2,
-            Command::Solve(_) => 1,
+            Command::Solve(_) | Command::Probe => 1,
         };
-        return launch::start(arguments.ranks.unwrap_or(default));
+        let facts: Vec<_> = match arguments.command {
+            Command::Env(_) => environment::probe().into_iter().collect(),
+            Command::Solve(_) | Command::Probe => Vec::new(),
+        };
+        return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
     start_log();
     let environment = match Environment::init() {
@@ -68,6 +75,7 @@ pub fn main() -> ExitCode {
     let code = match arguments.command {
         Command::Env(arguments) => environment::run(&environment, &arguments),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
+        Command::Probe => ExitCode::SUCCESS,
     };
     if let Err(error) = environment.finalize() {
         eprintln!("malleus: error: {error}");

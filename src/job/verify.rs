@@ -6,18 +6,43 @@
 ///
 /// `first` is the global index of the first element.
 pub(super) fn checksum(bytes: &[u8], element_size: usize, first: u64) -> u64 {
-    bytes
-        .chunks_exact(element_size)
+    // The common sizes are one word each.
+    match element_size {
+        4 => sum(bytes.as_chunks::<4>().0, first, |element| {
+            u64::from(u32::from_le_bytes(*element))
+        }),
+        8 => sum(bytes.as_chunks::<8>().0, first, |element| {
+            u64::from_le_bytes(*element)
+        }),
+        _ => bytes
+            .chunks_exact(element_size)
+            .zip(first..)
+            .fold(0, |sum, (element, index)| {
+                let words = element.chunks(8).map(|word| {
+                    let mut padded = [0; 8];
+                    padded[..word.len()].copy_from_slice(word);
+                    u64::from_le_bytes(padded)
+                });
+                sum.wrapping_add(words.fold(index, hash))
+            }),
+    }
+}
+
+fn sum<const SIZE: usize>(
+    elements: &[[u8; SIZE]],
+    first: u64,
+    word: impl Fn(&[u8; SIZE]) -> u64,
+) -> u64 {
+    let hashes = elements
+        .iter()
         .zip(first..)
-        .fold(0_u64, |sum, (element, index)| {
-            let mut hash = mix(index.wrapping_add(0x9E37_79B9_7F4A_7C15));
-            for word in element.chunks(8) {
-                let mut padded = [0; 8];
-                padded[..word.len()].copy_from_slice(word);
-                hash = mix(hash ^ u64::from_le_bytes(padded));
-            }
-            sum.wrapping_add(hash)
-        })
+        .map(|(element, index)| hash(index, word(element)));
+    hashes.fold(0, u64::wrapping_add)
+}
+
+/// A hash of a word at an index: for each index a bijection of the words, and another one for each.
+fn hash(index: u64, word: u64) -> u64 {
+    mix(index.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ word)
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection in which each bit of the input
