@@ -37,6 +37,7 @@ mod parking;
 mod resize;
 mod roster;
 mod starter;
+mod transfer;
 mod universe;
 mod verify;
 
