@@ -1,0 +1,13 @@
+//! A window that was freed is gone.
+
+use malleus::mpi::window::{Assertion, Window};
+use malleus::mpi::{Environment, Result};
+
+fn main() -> Result<()> {
+    let environment = Environment::init()?;
+    let mut exposed = [1.0; 4];
+    let mut copy = [0.0; 4];
+    let window = Window::create(&environment.world(), &mut exposed)?;
+    window.free()?;
+    window.lock_all(Assertion::NoCheck, |epoch| epoch.get(&mut copy, 0, 0))
+}
