@@ -1,7 +1,7 @@
 # Malleus: what a clone needs to be built, run and checked. `make run` first.
 
 # The main job: from one rank on, CG over HPCG's 27-point matrix grows twice and shrinks back.
-JOB := -n 1 solve hpcg:104x104x104 --resize 20:2 --resize 40:4 --resize 60:1 --verify
+JOB := -n 1 solve hpcg:100x100x100 --resize 20:2 --resize 40:4 --resize 60:1 --verify
 
 target := $(or $(CARGO_TARGET_DIR),target)
 CARGO_DENY_VERSION := 0.20.2
