@@ -374,8 +374,15 @@ impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
     ///
     /// # Errors
     ///
-    /// [`Error::Partition`] for offsets out of order; otherwise as [`ArrayBuilder::block`].
+    /// [`Error::Partition`] for offsets out of order; [`Error::Unknown`] for offsets of another job;
+    /// otherwise as [`ArrayBuilder::block`].
     pub fn behind(self, offsets: &ConstantArray<u64>, len: u64) -> Result<A, Error> {
+        if !self.job.registry.iter().any(|name| name == offsets.name()) {
+            return Err(Error::Unknown {
+                name: offsets.name().to_owned(),
+                known: self.job.registry.join(", "),
+            });
+        }
         let partition = if self.job.is_received(&self.name) {
             // The cut points were received as well.
             Partition::block(len, self.job.size())

@@ -52,8 +52,7 @@ pub enum Error {
         /// The array's name.
         name: String,
     },
-    /// The application's duplicate of the old communicator would outlive the resize. The job is as it was
-    /// before.
+    /// A clone of the communicator would outlive a resize, or the job. The job is as it was before.
     #[error(
         "the communicator is still in use by {handles} clone(s) on rank {rank}; drop them before commit()"
     )]

@@ -420,13 +420,30 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Error::Mpi`] with `InUse` while a clone of the communicator lives; the MPI error otherwise.
+    /// [`Error::CommunicatorInUse`], on every rank, while a clone of the communicator lives; the MPI error
+    /// otherwise.
     pub fn end(mut self) -> Result<Vec<Event>> {
+        if self.world.is_none() {
+            return Ok(self.events);
+        }
+        self.check_clones()?;
+        // The last checkpoint may have come with a switch that nobody needs any more.
+        self.give_up()?;
         if let Some(world) = self.world.take() {
             world.active.disconnect()?;
             world.universe.end()?;
         }
         Ok(self.events)
+    }
+
+    /// Whether any rank has a clone of the communicator, which would outlive it. Collective.
+    fn check_clones(&self) -> Result<()> {
+        let clones = self.communicator().handles() - 1;
+        let problem = (clones > 0).then(|| clones.to_string());
+        match self.communicator().agree(problem)? {
+            None => Ok(()),
+            Some((rank, handles)) => Err(Error::CommunicatorInUse { rank, handles }),
+        }
     }
 
     fn is_received(&self, name: &str) -> bool {

@@ -7,8 +7,8 @@ use super::error::Error;
 use super::parking::{Gate, Meeting};
 use super::roster::{Change, Roster};
 use super::transfer::{
-    Header, Message, Move, Value, adopt, announce, find, kept_bytes, move_all, moved_bytes,
-    name_of, receive, stored_of,
+    Header, Message, Move, Value, adopt, announce, find, kept_bytes, lacking, move_all,
+    moved_bytes, name_of, receive, stored_of,
 };
 use super::universe::{Universe, Woken};
 use super::{Checkpoint, Event, Job, Options, Received, Resize, Result, World};
@@ -142,7 +142,7 @@ impl Job {
         let (universe, union) = Universe::join(parent)?;
         let mut job = Self::new(environment, options, None)?;
         job.first_start = false;
-        let Some((header, (arena, blocks))) = receive(&union)? else {
+        let Some((header, (arena, blocks))) = receive(&union, |_| None)? else {
             // Not needed after all. The others go on without this cohort.
             union.disconnect()?;
             universe.leave()?;
@@ -230,7 +230,7 @@ impl Job {
         let Message::Go(header) = announce(union, Some(&Message::Go(Box::new(header))))? else {
             return Err(Error::NotCommitted);
         };
-        let moved = move_all(union, &header, &mut stored_of(&header, registered));
+        let moved = move_all(union, &header, &mut stored_of(&header, registered), None);
         let (arena, blocks) = match moved {
             Ok(blocks) => blocks,
             Err(error) if error.leaves_job_whole() => {
@@ -344,7 +344,9 @@ impl Job {
                 universe.leave()?;
                 return Ok(Outcome::Left);
             };
-            let Some((header, (arena, blocks))) = receive(&union)? else {
+            let Some((header, (arena, blocks))) =
+                receive(&union, |header| lacking(header, registered))?
+            else {
                 // The root calls again if the universe has to be taken back as well.
                 union.disconnect()?;
                 continue;
@@ -371,6 +373,20 @@ impl Job {
                 recalled: true,
             }));
         }
+    }
+
+    /// Takes back a resize that was prepared and not committed, if there is one. Collective.
+    pub(super) fn give_up(&mut self) -> Result<()> {
+        let Some(pending) = self.pending.take() else {
+            return Ok(());
+        };
+        if let Some(union) = &pending.union {
+            announce(
+                union,
+                Some(&Message::Abandon(Error::NotCommitted.to_string())),
+            )?;
+        }
+        self.abandon(pending, &Error::NotCommitted)
     }
 
     /// Leaves the job as it was before a resize.
@@ -400,13 +416,13 @@ impl Job {
         gate: &mut Option<Gate>,
     ) -> Result<Header> {
         let communicator = self.communicator();
-        let clones = communicator.handles() - 1;
-        if let Some((rank, handles)) =
-            communicator.agree((clones > 0).then(|| clones.to_string()))?
-        {
-            return Err(Error::CommunicatorInUse { rank, handles });
-        }
-        if let Some((rank, problem)) = communicator.agree(self.registry_problem(registered))? {
+        self.check_clones()?;
+        let expected = self.registry_of_root(registered)?;
+        let problem = self.registry_problem(registered).or_else(|| {
+            let differs = self.describe_registry(registered) != expected;
+            differs.then(|| "rank 0 has registered something else, or in another order".to_owned())
+        });
+        if let Some((rank, problem)) = communicator.agree(problem)? {
             return Err(Error::Registry { rank, problem });
         }
         let mut arrays = Vec::new();
@@ -470,6 +486,30 @@ impl Job {
             values,
             meeting: gate.as_ref().map(|gate| gate.meeting().clone()),
         })
+    }
+
+    /// What rank 0 has registered, in its order. Collective over the old members.
+    fn registry_of_root(&self, registered: &mut [&mut dyn Registered]) -> Result<String> {
+        let mut text = if self.rank() == 0 {
+            self.describe_registry(registered).into_bytes()
+        } else {
+            Vec::new()
+        };
+        self.communicator().broadcast_bytes(&mut text, 0)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn describe_registry(&self, registered: &mut [&mut dyn Registered]) -> String {
+        let describe = |name: &String| match find(registered, name) {
+            Some(EntryMut::Array(stored)) => format!("{:?}", stored.description),
+            Some(EntryMut::Value { name, kind, .. }) => format!("{name:?} {kind:?}"),
+            None => String::new(),
+        };
+        self.registry
+            .iter()
+            .map(describe)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     fn registry_problem(&self, registered: &mut [&mut dyn Registered]) -> Option<String> {

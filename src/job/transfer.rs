@@ -77,8 +77,21 @@ pub(super) fn announce(union: &Communicator, message: Option<&Message>) -> Resul
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Stage 3 on a process that is only a target; `None` where the resize is abandoned.
-pub(super) fn receive(union: &Communicator) -> Result<Option<(Header, Blocks)>> {
+/// What a process that was recalled can't receive, since it has never registered it: it slept then.
+pub(super) fn lacking(header: &Header, registered: &mut [&mut dyn Registered]) -> Option<String> {
+    let arrays = header.arrays.iter().map(|moved| &moved.before.name);
+    let name = arrays
+        .chain(header.values.iter().map(|value| &value.name))
+        .find(|name| find(registered, name).is_none())?;
+    Some(format!("{name:?} was registered while this process slept"))
+}
+
+/// Stage 3 on a process that is only a target; `None` where the resize is abandoned. `problem` tells why
+/// this process can't take part.
+pub(super) fn receive(
+    union: &Communicator,
+    problem: impl FnOnce(&Header) -> Option<String>,
+) -> Result<Option<(Header, Blocks)>> {
     let header = match announce(union, None)? {
         Message::Go(header) => *header,
         Message::Abandon(reason) => {
@@ -87,7 +100,8 @@ pub(super) fn receive(union: &Communicator) -> Result<Option<(Header, Blocks)>> 
         }
     };
     let mut old: Vec<Option<&mut Stored>> = header.arrays.iter().map(|_| None).collect();
-    match move_all(union, &header, &mut old) {
+    let problem = problem(&header);
+    match move_all(union, &header, &mut old, problem) {
         Ok(blocks) => Ok(Some((header, blocks))),
         Err(error) if error.leaves_job_whole() => Ok(None),
         Err(error) => Err(error),
@@ -99,11 +113,12 @@ pub(super) fn move_all(
     union: &Communicator,
     header: &Header,
     old: &mut [Option<&mut Stored>],
+    problem: Option<String>,
 ) -> Result<Blocks> {
     let rank = union.rank();
     let (from, to) = (header.from, header.to);
     let allocated = allocate(header, rank);
-    let problem = allocated.as_ref().err().map(ToString::to_string);
+    let problem = problem.or_else(|| allocated.as_ref().err().map(ToString::to_string));
     if let Some((rank, problem)) = union.agree(problem)? {
         return Err(Error::Abandoned {
             from,

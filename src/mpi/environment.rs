@@ -127,6 +127,7 @@ impl Environment {
                 mpi!(MPI_Comm_set_errhandler(world, sys::MALLEUS_ERRORS_RETURN))?;
             }
         }
+        OWNED.store(true, Ordering::Relaxed);
         Ok(Self::new(
             true,
             ThreadLevel::from_raw(provided),
@@ -140,7 +141,8 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// [`Error::State`] if MPI is not initialized, or finalized already.
+    /// [`Error::State`] if MPI is not initialized, or finalized already, or initialized by
+    /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`.
     pub fn attach() -> Result<Self> {
         if !initialized()? {
             return Err(Error::state(
@@ -148,11 +150,29 @@ impl Environment {
                 "MPI is not initialized: use Environment::init",
             ));
         }
+        if OWNED.load(Ordering::Relaxed) {
+            // Its end would finalize MPI under the handles of this one.
+            return Err(Error::state(
+                "MPI_Comm_dup",
+                "MPI was initialized by Environment::init: use that environment",
+            ));
+        }
         let mut level: c_int = 0;
+        let mut is_main: c_int = 0;
         let mut world = sys::MALLEUS_COMM_NULL;
         // SAFETY: MPI is initialized.
         unsafe {
             mpi!(MPI_Query_thread(&raw mut level))?;
+            mpi!(MPI_Is_thread_main(&raw mut is_main))?;
+        }
+        if is_main == 0 && ThreadLevel::from_raw(level) < ThreadLevel::Multiple {
+            return Err(Error::state(
+                "MPI_Is_thread_main",
+                "below MPI_THREAD_MULTIPLE only the thread that initialized MPI can attach",
+            ));
+        }
+        // SAFETY: MPI is initialized, and this thread may call it.
+        unsafe {
             mpi!(MPI_Comm_dup(sys::MALLEUS_COMM_WORLD, &raw mut world))?;
             mpi!(MPI_Comm_set_errhandler(world, sys::MALLEUS_ERRORS_RETURN))?;
         }
@@ -320,9 +340,14 @@ impl Environment {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             let previous = std::panic::take_hook();
+            let this_thread = std::thread::current().id();
             std::panic::set_hook(Box::new(move |information| {
                 previous(information);
                 if initialized().is_ok_and(|initialized| initialized) {
+                    if std::thread::current().id() != this_thread {
+                        // The job's own thread may be inside MPI and hold its lock.
+                        end_job(101);
+                    }
                     // SAFETY: MPI is initialized and not finalized.
                     unsafe { sys::MPI_Abort(sys::MALLEUS_COMM_WORLD, 101) };
                 }
@@ -390,6 +415,9 @@ impl Drop for Inner {
         }
     }
 }
+
+/// Whether this library has initialized MPI in this process.
+static OWNED: AtomicBool = AtomicBool::new(false);
 
 /// How long `mpiexec` needs to take up what was written to standard error: what it has not read when it
 /// ends a job is lost.

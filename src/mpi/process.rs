@@ -49,10 +49,10 @@ impl Communicator {
         argv.push(std::ptr::null_mut());
         let processes = int(CALL, "processes", command.processes)?;
         let root = int(CALL, "root", root)?;
-        let mut codes = vec![0; command.processes];
         let mut raw = sys::MALLEUS_COMM_NULL;
-        // SAFETY: program and arguments are C strings, the list of arguments ends with a null, and
-        // there is room for one error code per process. MPI only reads the arguments.
+        // SAFETY: program and arguments are C strings, and the list of arguments ends with a null. MPI
+        // only reads them. It would write as many error codes as the *root* starts processes, on every
+        // rank: none are asked for.
         unsafe {
             mpi!(MPI_Comm_spawn(
                 program.as_ptr(),
@@ -62,7 +62,7 @@ impl Communicator {
                 root,
                 self.as_raw(),
                 &raw mut raw,
-                codes.as_mut_ptr()
+                sys::errcodes_ignore()
             ))?;
         }
         Intercommunicator::adopt(raw, &self.environment())

@@ -108,9 +108,10 @@ pub struct Exchange<'scope, 'buffers> {
 
 impl Communicator {
     /// Starts sends and receives in `body`, and waits for all of them at its end. Blocking;
-    /// `MPI_Isend`, `MPI_Irecv`, `MPI_Waitall`.
+    /// `MPI_Isend`, `MPI_Irecv`, `MPI_Wait`.
     ///
-    /// If `body` returns an error, the receives that were started are cancelled first. If it panics,
+    /// If `body` returns an error, the receives that were started are cancelled first; a send is waited for
+    /// all the same, so for ever if nobody receives it. If `body` panics,
     /// the job is aborted, since the buffers can't be given back while MPI writes them.
     ///
     /// # Errors
@@ -137,15 +138,13 @@ impl Communicator {
                 unsafe { sys::MPI_Cancel(request) };
             }
         }
-        let count = int("MPI_Waitall", "count", requests.len())?;
-        // SAFETY: every request was started in `body` and has not been completed.
-        let waited = unsafe {
-            mpi!(MPI_Waitall(
-                count,
-                requests.as_mut_ptr(),
-                sys::statuses_ignore()
-            ))
-        };
+        // One by one: MPI_Waitall may return at the first failure, with others still active.
+        let mut waited = Ok(());
+        for request in &mut requests {
+            // SAFETY: the request was started in `body` and has not been completed.
+            let one = unsafe { mpi!(MPI_Wait(request, sys::status_ignore())) };
+            waited = waited.and(one);
+        }
         let value = result?;
         waited.map(|()| value)
     }

@@ -13,11 +13,13 @@ use crate::sys;
 /// Memory of each process of a communicator that the others may read and write.
 ///
 /// The window borrows its memory for its whole life, since a remote process may change it at any time in
-/// an epoch. [`Window::free`] on every rank is the normal end. Dropping it leaves the window behind and
-/// marks the environment failed, since freeing is collective; the environment's end then aborts the job.
+/// an epoch. [`Window::free`] on every rank is the normal end, since it is collective. Dropping a window aborts the
+/// job: its memory can't be given back while others may write it. Leaking one (`mem::forget`) and then
+/// freeing its memory is what the borrow checker can't see: don't.
 pub struct Window<'memory, T: Element> {
     raw: sys::MPI_Win,
-    size: usize,
+    /// Elements that each rank exposes.
+    sizes: Vec<u64>,
     environment: Arc<Inner>,
     memory: PhantomData<&'memory mut [T]>,
     on_its_thread: PhantomData<*const ()>,
@@ -25,7 +27,8 @@ pub struct Window<'memory, T: Element> {
 
 impl<'memory, T: Element> Window<'memory, T> {
     /// Exposes memory of this process; an empty slice exposes nothing. Displacements are in elements.
-    /// Collective and blocking; `MPI_Win_create`, with base `NULL` where nothing is exposed.
+    /// Collective and blocking; `MPI_Allgather` of the sizes, since MPICH does not check accesses, and
+    /// `MPI_Win_create`, with base `NULL` where nothing is exposed.
     ///
     /// # Errors
     ///
@@ -40,6 +43,9 @@ impl<'memory, T: Element> Window<'memory, T> {
         } else {
             memory.as_mut_ptr().cast()
         };
+        // MPICH does not check displacements: what is exposed has to be known, so that no access goes past it.
+        let mut sizes = vec![0; communicator.size()];
+        communicator.all_gather(&[memory.len() as u64], &mut sizes)?;
         let mut raw = sys::MALLEUS_WIN_NULL;
         // SAFETY: the memory is borrowed exclusively for as long as the window lives, and every bit
         // pattern that a remote process may write is a valid element.
@@ -56,7 +62,7 @@ impl<'memory, T: Element> Window<'memory, T> {
         }
         Ok(Self {
             raw,
-            size: communicator.size(),
+            sizes,
             environment: Arc::clone(communicator.inner()),
             memory: PhantomData,
             on_its_thread: PhantomData,
@@ -72,7 +78,13 @@ impl<'memory, T: Element> Window<'memory, T> {
     /// Number of processes of the window.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.size
+        self.sizes.len()
+    }
+
+    /// Elements that each rank exposes.
+    #[must_use]
+    pub fn exposed(&self) -> &[u64] {
+        &self.sizes
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
@@ -95,8 +107,9 @@ impl<'memory, T: Element> Window<'memory, T> {
 impl<T: Element> Drop for Window<'_, T> {
     fn drop(&mut self) {
         if self.raw != sys::MALLEUS_WIN_NULL {
+            // The memory is about to be the caller's again, while others may still write it.
             self.environment
-                .mark_failed("a window was dropped without free()".to_owned());
+                .abort("a window was dropped without free()", 1);
         }
     }
 }
@@ -106,7 +119,7 @@ impl<T: Element> fmt::Debug for Window<'_, T> {
         write!(
             f,
             "Window({} processes, elements {})",
-            self.size,
+            self.size(),
             T::KIND.name()
         )
     }

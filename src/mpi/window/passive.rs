@@ -53,6 +53,8 @@ impl LockKind {
 #[derive(Debug)]
 pub struct PassiveEpoch<'scope, 'buffers, T: Element> {
     window: sys::MPI_Win,
+    /// Elements that each rank exposes.
+    exposed: &'scope [u64],
     held: Held,
     // Invariant, as in `std::thread::Scope`: neither lifetime may be shortened.
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -126,6 +128,7 @@ impl<T: Element> Window<'_, T> {
     {
         let epoch = PassiveEpoch {
             window: self.as_raw(),
+            exposed: self.exposed(),
             held,
             scope: PhantomData,
             buffers: PhantomData,
@@ -212,9 +215,9 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         rank: usize,
         displacement: u64,
     ) -> Result<()> {
-        let (rank, displacement) = self.place("MPI_Get", rank, displacement)?;
+        let (rank, displacement) = self.place("MPI_Get", rank, displacement, destination.len())?;
         // SAFETY: the destination is borrowed exclusively beyond the scope, whose end completes the
-        // operation; MPI checks rank and range against the window.
+        // operation; rank and range were checked against what is exposed.
         unsafe {
             mpi_count!(MPI_Get | MPI_Get_c, destination.len(), |count| (
                 destination.as_mut_ptr().cast(),
@@ -240,7 +243,7 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         rank: usize,
         displacement: u64,
     ) -> Result<Request<'scope>> {
-        let (rank, displacement) = self.place("MPI_Rget", rank, displacement)?;
+        let (rank, displacement) = self.place("MPI_Rget", rank, displacement, destination.len())?;
         let mut request = sys::MALLEUS_REQUEST_NULL;
         // SAFETY: as for `get`; a request that is forgotten completes at the scope's end all the same.
         unsafe {
@@ -264,8 +267,24 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         operation: &'static str,
         rank: usize,
         displacement: u64,
+        count: usize,
     ) -> Result<(c_int, sys::MPI_Aint)> {
         let raw = int(operation, "rank", rank)?;
+        let Some(&exposed) = self.exposed.get(rank) else {
+            let ranks = self.exposed.len();
+            return Err(Error::argument(
+                operation,
+                "rank",
+                rank,
+                format!("less than {ranks}"),
+            ));
+        };
+        let end = displacement.checked_add(count as u64);
+        if count > 0 && end.is_none_or(|end| end > exposed) {
+            let found = format!("{displacement}, for {count} elements");
+            let expected = format!("inside the {exposed} that rank {rank} exposes");
+            return Err(Error::argument(operation, "displacement", found, expected));
+        }
         if let Held::Ranks(ranks) = &self.held
             && !ranks.borrow().contains(&raw)
         {

@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         Case::ranks("window_errors", &[2], |environment| {
             on_each_communicator(environment, window_errors)
         }),
+        Case::ranks("exchange_after_a_failure", &[2], exchange_after_a_failure),
         Case::ranks("subsets", &[1, 2, 4], subsets),
         Case::ranks("errors", &[2], errors),
     ]
@@ -146,6 +147,29 @@ fn exchange(communicator: &Communicator) -> Outcome {
     )
 }
 
+/// The first receive fails at once, the second is complete all the same when the scope has ended.
+fn exchange_after_a_failure(environment: &Environment) -> Outcome {
+    let world = environment.world();
+    let (mut short, mut late) = ([0_u8; 4], vec![0_u8; 1 << 20]);
+    if world.rank() == 0 {
+        let result = world.exchange(|exchange| {
+            exchange.receive(&mut short, 1, 1)?;
+            exchange.receive(&mut late, 1, 2)
+        });
+        let class = result.unwrap_err().class();
+        expect("class", class, Some(ErrorClass::TRUNCATE))?;
+        expect("the other one", late.iter().all(|&byte| byte == 9), true)?;
+    } else {
+        let long = [1_u8; 100];
+        world.exchange(|exchange| exchange.send(&long, 0, 1))?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        late.fill(9);
+        world.exchange(|exchange| exchange.send(&late, 0, 2))?;
+    }
+    world.barrier()?;
+    Ok(())
+}
+
 /// Everybody exposes `10 × rank + index`; the last rank exposes nothing.
 fn exposed(communicator: &Communicator) -> Vec<i32> {
     let rank = communicator.rank();
@@ -259,14 +283,25 @@ fn window_errors(communicator: &Communicator) -> Outcome {
         true,
     )?;
     let beyond = communicator.size();
-    let error = window
-        .lock_all(Assertion::NoCheck, |epoch| epoch.get(&mut copy, beyond, 0))
-        .unwrap_err();
-    expect(
-        "class of a rank beyond",
-        error.class(),
-        Some(ErrorClass::RANK),
-    )?;
+    for (rank, displacement, argument) in [
+        (beyond, 0, "rank"),
+        (0, 4, "displacement"),
+        (0, u64::MAX, "displacement"),
+        (usize::MAX, 0, "rank"),
+    ] {
+        let error = window
+            .lock_all(Assertion::NoCheck, |epoch| {
+                epoch.get(&mut copy, rank, displacement)
+            })
+            .unwrap_err();
+        let Error::Argument {
+            argument: found, ..
+        } = error
+        else {
+            return Err(format!("{error:?}").into());
+        };
+        expect("argument", found, argument)?;
+    }
     communicator.barrier()?;
     window.free()?;
     Ok(())
@@ -338,6 +373,12 @@ fn errors(environment: &Environment) -> Outcome {
     )?;
     other.free()?;
     expect("the world can't be freed", world.free().is_err(), true)?;
+    let error = Environment::attach().unwrap_err();
+    expect(
+        "attaching to its own MPI",
+        matches!(error, Error::State { .. }),
+        true,
+    )?;
     let error = world_tool_error().unwrap_err();
     expect(
         "an unknown variable",

@@ -7,6 +7,7 @@ use malleus::job::{
     Replicated, Resize, Script, Spawn,
 };
 use malleus::mpi::Environment;
+use malleus::mpi::window::{Assertion, Window};
 use malleus::redistribute::Method;
 
 use super::{cores, expect};
@@ -52,6 +53,23 @@ pub fn cases() -> Vec<Case> {
             a_clone_of_the_communicator,
         ),
         Case::ranks(
+            "an_end_instead_of_a_commit",
+            &[1, 2],
+            an_end_instead_of_a_commit,
+        ),
+        Case::ranks("a_clone_at_the_end", &[2], a_clone_at_the_end),
+        Case::ranks(
+            "an_array_that_a_sleeper_lacks",
+            &[2],
+            an_array_that_a_sleeper_lacks,
+        ),
+        Case::ranks("arrays_in_another_order", &[2], arrays_in_another_order),
+        Case::ranks(
+            "many_start_while_one_sleeps",
+            &[2],
+            many_start_while_one_sleeps,
+        ),
+        Case::ranks(
             "an_array_that_is_not_passed",
             &[2],
             an_array_that_is_not_passed,
@@ -67,11 +85,20 @@ pub fn cases() -> Vec<Case> {
         }),
         Case::ranks("worker_that_never_joins", &[], worker_that_never_joins),
         Case::ranks("worker_that_panics", &[], worker_that_panics),
+        Case::ranks(
+            "worker_that_panics_elsewhere",
+            &[],
+            worker_that_panics_elsewhere,
+        ),
         Case::command(
             "a_start_that_never_joins_ends_the_job",
             a_start_that_never_joins_ends_the_job,
         ),
         Case::command("a_panic_ends_the_job", a_panic_ends_the_job),
+        Case::command(
+            "a_panic_of_a_helper_thread_ends_the_job",
+            a_panic_of_a_helper_thread_ends_the_job,
+        ),
     ]
 }
 
@@ -665,6 +692,120 @@ fn a_clone_of_the_communicator(environment: &Environment) -> Outcome {
     Ok(())
 }
 
+/// An application whose last iteration is that of a resize: what was prepared is taken back.
+fn an_end_instead_of_a_commit(environment: &Environment) -> Outcome {
+    let size = environment.world().size();
+    let to = if size == 1 { 3 } else { 1 };
+    let mut job = Job::start(
+        environment,
+        Options::default().manager(script(&format!("1:{to}"))?),
+    )?;
+    let x = job.array::<u8>("x").block(10)?;
+    expect(
+        "a switch",
+        matches!(job.checkpoint()?, Checkpoint::Switch(_)),
+        true,
+    )?;
+    expect(
+        "another checkpoint",
+        matches!(job.checkpoint(), Err(JobError::NotCommitted)),
+        true,
+    )?;
+    drop(x);
+    let events = job.end()?;
+    expect(
+        "told",
+        matches!(&events[..], [Event::Refused { iteration: 1, .. }]),
+        true,
+    )
+}
+
+/// Every rank gets the error, so that none waits for the one with the clone.
+fn a_clone_at_the_end(environment: &Environment) -> Outcome {
+    let job = Job::start(environment, Options::default())?;
+    let clone = (job.rank() == 1).then(|| job.communicator().clone());
+    let error = job.end().unwrap_err();
+    expect(
+        "refused",
+        matches!(error, JobError::CommunicatorInUse { rank: 1, .. }),
+        true,
+    )?;
+    // The communicators of the job were left behind: this process can't end in an orderly way.
+    drop(clone);
+    std::process::exit(0)
+}
+
+fn an_array_that_a_sleeper_lacks(environment: &Environment) -> Outcome {
+    let mut job = Job::start(
+        environment,
+        Options::default().manager(script("1:1 3:2 5:3")?),
+    )?;
+    let root = is_root(environment, &job);
+    let mut x = job.array::<u8>("x").block(10)?;
+    let mut y = None;
+    let mut reasons = Vec::new();
+    while job.iteration() < 6 {
+        if let Checkpoint::Switch(switch) = job.checkpoint()? {
+            let mut set: Vec<&mut dyn malleus::job::Registered> = vec![&mut x];
+            if let Some(y) = &mut y {
+                set.push(y);
+            }
+            match switch.commit(set) {
+                Ok(Switched::Member(_)) => {}
+                Ok(Switched::Left) => break,
+                Err(JobError::Abandoned { reason, .. }) => reasons.push(reason),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if job.iteration() == 2 {
+            y = Some(job.array::<u8>("y").block(10)?);
+        }
+    }
+    if root {
+        let reason = "rank 1: \"y\" was registered while this process slept".to_owned();
+        expect("reasons", reasons, vec![reason.clone(), reason])?;
+        expect("the old size", job.size(), 1)?;
+    }
+    drop((x, y));
+    job.end()?;
+    Ok(())
+}
+
+fn arrays_in_another_order(environment: &Environment) -> Outcome {
+    let mut job = Job::start(environment, Options::default().manager(script("1:1")?))?;
+    let names = if job.rank() == 0 {
+        ["x", "y"]
+    } else {
+        ["y", "x"]
+    };
+    let mut first = job.array::<u8>(names[0]).block(10)?;
+    let mut second = job.array::<u8>(names[1]).block(10)?;
+    let Checkpoint::Switch(switch) = job.checkpoint()? else {
+        return Err("no switch".into());
+    };
+    let refused = matches!(
+        switch.commit((&mut first, &mut second)),
+        Err(JobError::Registry { rank: 1, .. })
+    );
+    expect("refused", refused, true)?;
+    drop((first, second));
+    job.end()?;
+    Ok(())
+}
+
+/// Those that sleep take part in the start of any number of processes.
+fn many_start_while_one_sleeps(environment: &Environment) -> Outcome {
+    let mut application = Application::start(
+        environment,
+        Options::default()
+            .manager(script("1:1 2:8 3:1 4:2")?)
+            .verify(true),
+    )?;
+    application.run(5)?;
+    application.end()?;
+    Ok(())
+}
+
 fn an_array_that_is_not_passed(environment: &Environment) -> Outcome {
     let mut job = Job::start(environment, Options::default().manager(script("1:3 2:1")?))?;
     let mut x = job.array::<u8>("x").block(10)?;
@@ -777,6 +918,39 @@ fn a_panic_ends_the_job(run: &Run) -> Outcome {
     expect(
         "the message is shown",
         ended.stderr.contains("rank 1 panics while another sleeps"),
+        true,
+    )
+}
+
+/// The main thread waits inside MPI, with its lock, for a rank that sleeps.
+fn worker_that_panics_elsewhere(environment: &Environment) -> Outcome {
+    let job = Job::start(environment, Options::default())?;
+    let world = environment.world();
+    let mut memory = vec![7_u8; 1 << 20];
+    let window = Window::create(&world, &mut memory)?;
+    world.barrier()?;
+    if world.rank() == 1 {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            panic!("a helper thread panics");
+        });
+        let mut copy = vec![0_u8; 1 << 19];
+        window.lock_all(Assertion::None, |epoch| epoch.get(&mut copy, 0, 0))?;
+    } else {
+        std::thread::sleep(Duration::from_secs(20));
+    }
+    window.free()?;
+    job.end()?;
+    Ok(())
+}
+
+fn a_panic_of_a_helper_thread_ends_the_job(run: &Run) -> Outcome {
+    let ended = run.worker("worker_that_panics_elsewhere", 2)?;
+    expect("fails", ended.status.success(), false)?;
+    expect("in time", ended.elapsed < Duration::from_secs(10), true)?;
+    expect(
+        "the message is shown",
+        ended.stderr.contains("a helper thread panics"),
         true,
     )
 }
