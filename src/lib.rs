@@ -25,6 +25,7 @@
 //! A module imports only from those before it in this list:
 //!
 //! * [`sys`]: the raw bindings, made for the MPICH that this library was built with;
+//! * [`latency`]: how long operations take: histograms;
 //! * [`partition`]: who owns which elements; pure arithmetic;
 //! * [`memory`]: arrays in pages of anonymous files;
 //! * [`mpi`]: safe MPI, one chapter of the standard per module;
@@ -35,6 +36,7 @@
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod job;
+pub mod latency;
 pub mod memory;
 pub mod mpi;
 pub mod partition;

@@ -1,6 +1,6 @@
 //! A resize, from the decision to the new communicator.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::array::{Distribution, EntryMut, Registered, RegisteredSet, Stored};
 use super::error::Error;
@@ -204,6 +204,19 @@ impl Switch<'_> {
     }
 }
 
+/// The stages as latencies, where this thread records.
+fn record_stages(report: &Resize) {
+    for (stage, time_s) in [
+        ("resize.decide", report.decide_s),
+        ("resize.processes", report.processes_s),
+        ("resize.redistribute", report.redistribute_s),
+        ("resize.resume", report.resume_s),
+        ("resize.total", report.total_s),
+    ] {
+        crate::latency::record(stage, Duration::from_secs_f64(time_s));
+    }
+}
+
 impl Job {
     fn commit(
         &mut self,
@@ -317,6 +330,7 @@ impl Job {
         report.processes_s += end_s;
         report.oversubscribed = self.is_oversubscribed();
         report.total_s = pending.decide_s + pending.processes_s + begun.elapsed().as_secs_f64();
+        record_stages(&report);
         tracing::info!(?report, "resized");
         tracing::debug!(
             since_decision_s = pending.decided.elapsed().as_secs_f64(),

@@ -185,9 +185,14 @@ pub(crate) fn check(operation: &'static str, code: c_int) -> Result<()> {
 /// Calls one MPI function and turns its return code into a `Result`. It stands inside an `unsafe`
 /// block, whose `SAFETY` comment names the rule of MPI that the call relies on.
 macro_rules! mpi {
-    ($function:ident($($argument:expr),* $(,)?)) => {
-        $crate::mpi::error::check(stringify!($function), $crate::sys::$function($($argument),*))
-    };
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        // On threads that record latencies, each call is recorded under its name.
+        static PROBE: $crate::latency::Probe = $crate::latency::Probe::new(stringify!($function));
+        let begun = PROBE.begin();
+        let code = $crate::sys::$function($($argument),*);
+        PROBE.end(begun);
+        $crate::mpi::error::check(stringify!($function), code)
+    }};
 }
 
 /// Calls the `int` form of an MPI function where the count fits in an `int`, else the `_c` form.

@@ -13,6 +13,7 @@ mod environment;
 mod error;
 mod group;
 mod info;
+mod latency;
 mod process;
 pub mod request;
 pub mod tool;

@@ -2,6 +2,7 @@
 
 mod communication;
 mod job;
+mod latency;
 mod solve;
 
 use std::error::Error;
@@ -11,10 +12,15 @@ use malleus::mpi::{Communicator, Environment, SpawnCommand};
 use crate::harness::{Case, Outcome};
 
 pub fn all() -> Vec<Case> {
-    [communication::cases(), job::cases(), solve::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        communication::cases(),
+        job::cases(),
+        latency::cases(),
+        solve::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Runs a check on the kinds of communicators there are: self, the world, a duplicate, and one that is
