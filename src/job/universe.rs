@@ -135,6 +135,7 @@ impl Universe {
         children: &Intercommunicator,
         assembly: Option<&Assembly>,
     ) -> Result<Roster, Error> {
+        children.meet(true)?;
         let merged = children.merge(false)?;
         let old = std::mem::replace(&mut self.communicator, merged);
         old.free()?;
@@ -156,6 +157,7 @@ impl Universe {
 
     /// Joins a job as a process that it has started. Collective over the universe.
     pub(super) fn join(parent: Intercommunicator) -> Result<(Self, Communicator), Error> {
+        parent.meet(false)?;
         let universe = Self::new(parent.merge(true)?);
         let roster = universe.read_assembly(None, true)?;
         parent.disconnect()?;
