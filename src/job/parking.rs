@@ -84,8 +84,14 @@ impl Gate {
         &self.meeting
     }
 
-    /// Waits until these processes have connected, and returns their links in the same order.
-    pub(super) fn admit(self, expected: &[usize], time_out: Duration) -> io::Result<Vec<Link>> {
+    /// Waits until these processes have connected, and returns their links in the same order. Calls `progress`
+    /// in each turn: they come once MPI has delivered what this process has sent them.
+    pub(super) fn admit(
+        self,
+        expected: &[usize],
+        time_out: Duration,
+        mut progress: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<Vec<Link>> {
         let deadline = Instant::now() + time_out;
         let mut links: Vec<Option<Link>> = expected.iter().map(|_| None).collect();
         self.unix.set_nonblocking(true)?;
@@ -94,6 +100,7 @@ impl Gate {
         }
         while links.iter().any(Option::is_none) {
             let Some(link) = self.accept()? else {
+                progress()?;
                 if Instant::now() > deadline {
                     return Err(io::Error::new(
                         io::ErrorKind::TimedOut,
@@ -328,7 +335,9 @@ mod tests {
                 })
             })
             .collect();
-        let mut links = gate.admit(&[3, 7], Duration::from_secs(20)).unwrap();
+        let mut links = gate
+            .admit(&[3, 7], Duration::from_secs(20), || Ok(()))
+            .unwrap();
         links[0].send(&"to 3").unwrap();
         links[1].send(&"to 7").unwrap();
         drop(links);
@@ -366,7 +375,9 @@ mod tests {
         let mut stranger = gate.meeting().clone();
         stranger.secret[0] ^= 1;
         let _link = stranger.connect(3).unwrap();
-        let error = gate.admit(&[3], Duration::from_millis(50)).unwrap_err();
+        let error = gate
+            .admit(&[3], Duration::from_millis(50), || Ok(()))
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 

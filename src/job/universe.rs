@@ -238,7 +238,9 @@ impl Universe {
 
     /// Admits those that park. At the root.
     pub(super) fn admit(&mut self, gate: Gate, ranks: &[usize]) -> Result<(), Error> {
-        let links = gate.admit(ranks, ADMISSION)?;
+        let communicator = &self.communicator;
+        let progress = || communicator.progress().map_err(std::io::Error::other);
+        let links = gate.admit(ranks, ADMISSION, progress)?;
         self.sleeping.extend(ranks.iter().copied().zip(links));
         Ok(())
     }

@@ -181,6 +181,22 @@ impl Communicator {
         Ok(Group::adopt(raw, self.inner()))
     }
 
+    /// Lets MPI move on, for a process that waits for something else while others still wait for what it has
+    /// sent: providers such as sockets deliver only inside MPI calls. Local; `MPI_Iprobe`.
+    pub(crate) fn progress(&self) -> Result<()> {
+        let mut found: c_int = 0;
+        // SAFETY: the communicator is valid; a message that is found stays where it is.
+        unsafe {
+            mpi!(MPI_Iprobe(
+                sys::MPI_ANY_SOURCE as c_int,
+                sys::MPI_ANY_TAG as c_int,
+                self.as_raw(),
+                &raw mut found,
+                sys::status_ignore()
+            ))
+        }
+    }
+
     /// Frees the communicator. Collective; `MPI_Comm_free`.
     ///
     /// # Errors

@@ -28,6 +28,31 @@ pub fn write_integer_variable(name: &str, value: i32) -> Result<()> {
     written
 }
 
+/// Whether the MPI library has a control variable of that name. Local; `MPI_T_cvar_get_index`.
+///
+/// # Errors
+///
+/// [`Error::State`] with the code of the MPI_T call that failed for another reason.
+pub fn has_variable(name: &str) -> Result<bool> {
+    let name = CString::new(name).map_err(|_| {
+        Error::argument(
+            "MPI_T_cvar_get_index",
+            "name",
+            "a text with a zero byte",
+            "a name",
+        )
+    })?;
+    let session = Session::open()?;
+    let mut index: c_int = 0;
+    // SAFETY: the interface is initialized, the name is a C string, and the out-argument lives.
+    let code = unsafe { sys::MPI_T_cvar_get_index(name.as_ptr(), &raw mut index) };
+    session.close()?;
+    if code == sys::MPI_T_ERR_INVALID_NAME as c_int {
+        return Ok(false);
+    }
+    check("MPI_T_cvar_get_index", code).map(|()| true)
+}
+
 /// The MPI_T interface, initialized once more: its reference count goes down on `close`.
 struct Session(());
 

@@ -379,6 +379,17 @@ fn errors(environment: &Environment) -> Outcome {
         matches!(error, Error::State { .. }),
         true,
     )?;
+    let known = malleus::mpi::tool::has_variable;
+    expect(
+        "no such variable",
+        known("MPIR_CVAR_NO_SUCH_VARIABLE")?,
+        false,
+    )?;
+    expect(
+        "a variable of every MPICH",
+        known("MPIR_CVAR_CH4_NETMOD")?,
+        true,
+    )?;
     let error = world_tool_error().unwrap_err();
     expect(
         "an unknown variable",
