@@ -152,8 +152,8 @@ fn read_from_sleeper(
     communicator: &Communicator,
     reader: usize,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let mut memory = vec![communicator.rank() as u64 + 7; 1024];
-    let window = Window::create(communicator, &mut memory)?;
+    let memory = vec![communicator.rank() as u64 + 7; 1024];
+    let window = Window::create(communicator, memory, None)?;
     let mut copy = [0_u64];
     let mut time = [0.0];
     communicator.barrier()?;

@@ -34,6 +34,15 @@ impl Info {
         })
     }
 
+    /// Takes over an object that an MPI call has just created.
+    pub(super) fn adopt(raw: sys::MPI_Info, environment: &Arc<Inner>) -> Self {
+        Self {
+            raw,
+            _environment: Arc::clone(environment),
+            on_its_thread: PhantomData,
+        }
+    }
+
     /// The raw handle, for calls through [`crate::sys`]. It stays owned by this object.
     #[must_use]
     pub fn as_raw(&self) -> sys::MPI_Info {

@@ -15,14 +15,14 @@ pub(super) fn lock_each(
     source: &mut [u8],
     target: &mut [u8],
 ) -> mpi::Result<()> {
-    let window = Window::create(communicator, source)?;
-    let read = window.locks(|epoch| {
-        get_each(receives, target, |piece, destination| {
-            epoch.lock(LockKind::Shared, piece.peer, Assertion::NoCheck)?;
-            get(epoch, piece, destination)
+    Window::scope(communicator, source, None, |window| {
+        window.locks(|epoch| {
+            get_each(receives, target, |piece, destination| {
+                epoch.lock(LockKind::Shared, piece.peer, Assertion::NoCheck)?;
+                get(epoch, piece, destination)
+            })
         })
-    });
-    read.and(window.free())
+    })
 }
 
 /// RMA2 (algorithm 3): one epoch to all.
@@ -32,18 +32,17 @@ pub(super) fn lock_all(
     source: &mut [u8],
     target: &mut [u8],
 ) -> mpi::Result<()> {
-    let window = Window::create(communicator, source)?;
-    let read = if receives.is_empty() {
-        // Only a source: algorithm 3 opens no epoch there.
-        Ok(())
-    } else {
+    Window::scope(communicator, source, None, |window| {
+        if receives.is_empty() {
+            // Only a source: algorithm 3 opens no epoch there.
+            return Ok(());
+        }
         window.lock_all(Assertion::NoCheck, |epoch| {
             get_each(receives, target, |piece, destination| {
                 get(epoch, piece, destination)
             })
         })
-    };
-    read.and(window.free())
+    })
 }
 
 fn get<'scope, 'buffers>(

@@ -5,8 +5,7 @@ use malleus::mpi::{Environment, Result};
 
 fn main() -> Result<()> {
     let environment = Environment::init()?;
-    let mut exposed = [1.0; 4];
-    let window = Window::create(&environment.world(), &mut exposed)?;
+    let window = Window::create(&environment.world(), vec![1.0; 4], None)?;
     let mut kept: Option<&PassiveEpoch<'_, '_, f64>> = None;
     window.lock(LockKind::Shared, 0, Assertion::NoCheck, |epoch| {
         kept = Some(epoch);

@@ -6,7 +6,8 @@ use malleus::mpi::{Environment, Result};
 fn main() -> Result<()> {
     let environment = Environment::init()?;
     let mut exposed = [1.0; 4];
-    let window = Window::create(&environment.world(), &mut exposed)?;
-    println!("{}", exposed[0]);
-    window.free()
+    Window::scope(&environment.world(), &mut exposed, None, |_| {
+        println!("{}", exposed[0]);
+        Ok(())
+    })
 }

@@ -5,8 +5,7 @@ use malleus::mpi::{Environment, Result};
 
 fn main() -> Result<()> {
     let environment = Environment::init()?;
-    let mut exposed = [1.0; 4];
-    let window = Window::create(&environment.world(), &mut exposed)?;
+    let window = Window::create(&environment.world(), vec![1.0; 4], None)?;
     let mut copy = [0.0; 4];
     window.lock_all(Assertion::NoCheck, |epoch| {
         epoch.get(&mut copy, 0, 0)?;

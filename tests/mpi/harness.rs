@@ -26,6 +26,41 @@ pub struct Case {
     pub ranks: &'static [usize],
     pub time_out: Duration,
     pub body: Body,
+    needs_spawn: bool,
+    skip: fn(&Mpich) -> Option<&'static str>,
+}
+
+/// The MPICH that the cases run with, as far as some of them depend on it.
+pub struct Mpich {
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// `ofi` or `ucx`.
+    pub netmod: String,
+}
+
+impl Mpich {
+    pub fn of_this_run() -> Self {
+        let mut numbers = malleus::MPICH_VERSION
+            .split('.')
+            .map(|number| number.parse().unwrap_or(0));
+        // The library prefers ofi where nobody chose.
+        let netmods = malleus::MPICH_DEVICE;
+        let preferred = if netmods.contains("ofi") {
+            "ofi"
+        } else {
+            "ucx"
+        };
+        Self {
+            version: (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)),
+            netmod: std::env::var("MPIR_CVAR_CH4_NETMOD").unwrap_or_else(|_| preferred.to_owned()),
+        }
+    }
+
+    /// Why no process can be started.
+    pub fn cannot_spawn(&self) -> Option<&'static str> {
+        (self.version == (4, 0) && self.netmod == "ucx")
+            .then_some("MPICH 4.0 with ucx can't start processes")
+    }
 }
 
 pub enum Body {
@@ -46,6 +81,8 @@ impl Case {
             ranks,
             time_out: Duration::from_secs(60),
             body: Body::Ranks(body),
+            needs_spawn: false,
+            skip: |_| None,
         }
     }
 
@@ -55,12 +92,31 @@ impl Case {
             ranks: &[0],
             time_out: Duration::from_secs(60),
             body: Body::Command(body),
+            needs_spawn: false,
+            skip: |_| None,
         }
     }
 
     pub const fn seconds(mut self, seconds: u64) -> Self {
         self.time_out = Duration::from_secs(seconds);
         self
+    }
+
+    /// Skipped where no process can be started.
+    pub const fn needs_spawn(mut self) -> Self {
+        self.needs_spawn = true;
+        self
+    }
+
+    /// Skipped where this gives a reason, which names versions of MPICH or a netmod.
+    pub const fn skip_on(mut self, skip: fn(&Mpich) -> Option<&'static str>) -> Self {
+        self.skip = skip;
+        self
+    }
+
+    fn skipped(&self, mpich: &Mpich) -> Option<&'static str> {
+        let cannot_spawn = mpich.cannot_spawn().filter(|_| self.needs_spawn);
+        cannot_spawn.or_else(|| (self.skip)(mpich))
     }
 }
 
@@ -100,8 +156,10 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The cases share the machine's cores: one at a time, or their ranks starve each other.
     arguments.test_threads.get_or_insert(1);
+    let mpich = Mpich::of_this_run();
     let mut trials = Vec::new();
     for case in cases {
+        let skipped = case.skipped(&mpich);
         for &ranks in case.ranks {
             let name = match case.body {
                 Body::Ranks(_) => format!("{}::ranks_{ranks}", case.name),
@@ -118,12 +176,19 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
                     Body::Command(body) => Some(body),
                 },
             );
-            trials.push(Trial::test(name, move || match body {
+            let trial = Trial::test(name, move || match body {
                 Some(body) => body(&run).map_err(|error| Failed::from(error.to_string())),
                 None => run
                     .case(case_name, ranks)
                     .map_err(|error| Failed::from(error.to_string())),
-            }));
+            });
+            // Counted as ignored; the reason stands before the name.
+            trials.push(match skipped {
+                Some(reason) => trial
+                    .with_kind(format!("skipped: {reason}"))
+                    .with_ignored_flag(true),
+                None => trial,
+            });
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()

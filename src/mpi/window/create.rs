@@ -1,72 +1,252 @@
-//! Creating and freeing windows (MPI standard, chapter 12.2).
+//! Windows, how they are created over memory of this process, and how they end (MPI standard, chapter 12.2).
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::bounds::Bounds;
+use super::epoch::Open;
+use super::memory::{Memory, Owner};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::Element;
 use crate::mpi::environment::Inner;
 use crate::mpi::error::{Error, Result, mpi};
+use crate::mpi::info::Info;
+use crate::mpi::request::AbortOnPanic;
 use crate::sys;
 
-/// Memory of each process of a communicator that the others may read and write.
+/// Memory of each process of a communicator that the others may read and write. Sizes and displacements are
+/// in elements.
 ///
-/// The window borrows its memory for its whole life, since a remote process may change it at any time in
-/// an epoch. [`Window::free`] on every rank is the normal end, since it is collective. Dropping a window aborts the
-/// job: its memory can't be given back while others may write it. Leaking one (`mem::forget`) and then
-/// freeing its memory is what the borrow checker can't see: don't.
-pub struct Window<'memory, T: Element> {
-    raw: sys::MPI_Win,
-    /// Elements that each rank exposes.
-    sizes: Vec<u64>,
-    environment: Arc<Inner>,
-    memory: PhantomData<&'memory mut [T]>,
-    on_its_thread: PhantomData<*const ()>,
+/// A window owns its memory: that of [`Window::create`], [`Window::allocate`] and
+/// [`Window::allocate_shared`] is never behind a Rust reference while the window lives, since a remote process
+/// may write it at any time. [`Window::memory`] copies in and out. Memory that is only borrowed is exposed for
+/// a scope, [`Window::scope`]: a window value could be forgotten, which would end the borrow, but not the
+/// exposure.
+///
+/// Every process knows how much each other one exposes, and an operation beyond it is refused before MPI
+/// sees it; MPICH itself checks nothing and would overwrite what lies behind (decision record 11).
+///
+/// [`Window::free`] on every rank is the normal end. Dropping a window leaves it and its memory behind and
+/// marks the environment failed, since freeing is collective; the environment's end then aborts the job.
+pub struct Window<T: Element> {
+    pub(super) raw: sys::MPI_Win,
+    pub(super) rank: usize,
+    pub(super) bounds: Bounds,
+    pub(super) base: NonNull<T>,
+    pub(super) length: usize,
+    pub(super) owner: Owner,
+    pub(super) open: Cell<Open>,
+    pub(super) environment: Arc<Inner>,
+    pub(super) on_its_thread: PhantomData<*const ()>,
 }
 
-impl<'memory, T: Element> Window<'memory, T> {
-    /// Exposes memory of this process; an empty slice exposes nothing. Displacements are in elements.
-    /// Collective and blocking; `MPI_Allgather` of the sizes, since MPICH does not check accesses, and
-    /// `MPI_Win_create`, with base `NULL` where nothing is exposed.
+impl<T: Element> Window<T> {
+    /// Exposes memory of this process; an empty vector exposes nothing. Collective and blocking;
+    /// `MPI_Win_create`, with base `NULL` where nothing is exposed, and one `MPI_Allgather` of 8 bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a slice beyond `MPI_Aint`; the MPI error otherwise.
-    pub fn create(communicator: &Communicator, memory: &'memory mut [T]) -> Result<Self> {
+    /// [`Error::Argument`] on every rank where they don't expose the same type of element; the MPI error
+    /// otherwise.
+    pub fn create(
+        communicator: &Communicator,
+        memory: Vec<T>,
+        info: Option<&Info>,
+    ) -> Result<Self> {
+        let mut memory = std::mem::ManuallyDrop::new(memory);
+        let base = NonNull::new(memory.as_mut_ptr()).expect("a vector's pointer is not null");
+        let owner = Owner::Vector {
+            capacity: memory.capacity(),
+        };
+        // SAFETY: the window owns the vector's memory: nobody else has a reference to it.
+        unsafe { Self::over(communicator, base, memory.len(), owner, None, info) }
+    }
+
+    /// Exposes borrowed memory for the time of `body`, and frees the window at its end, whatever `body`
+    /// returned. Collective and blocking, at the start as [`Window::create`], at the end as
+    /// [`Window::free`].
+    ///
+    /// The job is aborted if `body` panics, or if the window can't be freed: the memory can't be given back
+    /// while others may write it.
+    ///
+    /// ```compile_fail
+    /// # use malleus::mpi::{Environment, window::Window};
+    /// # let environment = Environment::init().unwrap();
+    /// let mut exposed = vec![1.0; 4];
+    /// Window::scope(&environment.world(), &mut exposed, None, |window| {
+    ///     exposed[0] = 2.0; // others may write it at the same time
+    ///     window.fence(Default::default(), Default::default(), |_| Ok(()))
+    /// });
+    /// ```
+    ///
+    /// An intercommunicator has another type, and no windows:
+    ///
+    /// ```compile_fail
+    /// # use malleus::mpi::{Intercommunicator, Result, window::Window};
+    /// fn expose(children: &Intercommunicator) -> Result<Window<f64>> {
+    ///     Window::create(children, vec![1.0; 4], None)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of `body`; as for [`Window::create`] otherwise.
+    pub fn scope<R, E: From<Error>>(
+        communicator: &Communicator,
+        memory: &mut [T],
+        info: Option<&Info>,
+        body: impl FnOnce(&Self) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let base = NonNull::from(&mut *memory).cast();
+        let inner = communicator.inner();
+        // SAFETY: the memory is borrowed exclusively for this whole function, which ends after the window
+        // is freed, or not at all.
+        let window =
+            unsafe { Self::over(communicator, base, memory.len(), Owner::Borrow, None, info)? };
+        let guard = AbortOnPanic(inner);
+        let result = body(&window);
+        std::mem::forget(guard);
+        if let Err(error) = window.free() {
+            inner.abort(
+                &format!("borrowed memory can't be taken back from a window: {error}"),
+                1,
+            );
+        }
+        result
+    }
+
+    /// Exposes any memory, and takes the caller's word for what the others expose: `lengths` holds the number
+    /// of elements of each rank, where they are known. Collective and blocking; `MPI_Win_create` alone, which
+    /// is what C pays for a window. Without `lengths` as [`Window::create`].
+    ///
+    /// # Safety
+    ///
+    /// Until the window is freed, `length` elements from `base` on are initialized and valid for reads and
+    /// writes, and there is no reference to them. `lengths` is the same on every rank, and true for each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for lengths that are not one per rank, or wrong for this one; as for
+    /// [`Window::create`] otherwise.
+    pub unsafe fn create_raw(
+        communicator: &Communicator,
+        base: NonNull<T>,
+        length: usize,
+        lengths: Option<Arc<[u64]>>,
+        info: Option<&Info>,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::over(communicator, base, length, Owner::Borrow, lengths, info) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Window::create_raw`]; `owner` owns the memory.
+    unsafe fn over(
+        communicator: &Communicator,
+        base: NonNull<T>,
+        length: usize,
+        owner: Owner,
+        lengths: Option<Arc<[u64]>>,
+        info: Option<&Info>,
+    ) -> Result<Self> {
         const CALL: &str = "MPI_Win_create";
-        let bytes = sys::MPI_Aint::try_from(size_of_val(memory))
-            .map_err(|_| Error::argument(CALL, "memory", "too large", "at most MPI_Aint bytes"))?;
-        let unit = i32::try_from(size_of::<T>()).expect("an element has a few bytes");
-        let base = if memory.is_empty() {
+        if let Some(lengths) = &lengths {
+            Bounds::check_given(CALL, lengths, communicator, length)?;
+        }
+        let address = if length == 0 {
             std::ptr::null_mut()
         } else {
-            memory.as_mut_ptr().cast()
+            base.as_ptr().cast()
         };
-        // MPICH does not check displacements: what is exposed has to be known, so that no access goes past it.
-        let mut sizes = vec![0; communicator.size()];
-        communicator.all_gather(&[memory.len() as u64], &mut sizes)?;
-        let mut raw = sys::MALLEUS_WIN_NULL;
-        // SAFETY: the memory is borrowed exclusively for as long as the window lives, and every bit
-        // pattern that a remote process may write is a valid element.
-        unsafe {
-            mpi!(MPI_Win_create(
-                base,
-                bytes,
-                unit,
-                sys::MALLEUS_INFO_NULL,
-                communicator.as_raw(),
-                &raw mut raw
-            ))?;
-            mpi!(MPI_Win_set_errhandler(raw, sys::MALLEUS_ERRORS_RETURN))?;
+        let bytes = bytes::<T>(CALL, length)?;
+        let raw = Self::new_window(communicator, |raw| {
+            // SAFETY: the memory is valid, and every bit pattern that a remote process may write is a
+            // valid element. The window is given to MPI_Win_free before its owner goes.
+            unsafe {
+                mpi!(MPI_Win_create(
+                    address,
+                    bytes,
+                    unit::<T>(),
+                    info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw),
+                    communicator.as_raw(),
+                    raw
+                ))
+            }
+        })?;
+        let mut window = Self::adopt(raw, communicator, base, length, owner);
+        match lengths {
+            Some(lengths) => window.bounds = Bounds::Elements(lengths),
+            None => window.gather_bounds(CALL, communicator)?,
         }
-        Ok(Self {
+        Ok(window)
+    }
+
+    /// Calls what creates a window, and lets its errors come back.
+    pub(super) fn new_window(
+        communicator: &Communicator,
+        create: impl FnOnce(*mut sys::MPI_Win) -> Result<()>,
+    ) -> Result<sys::MPI_Win> {
+        let mut raw = sys::MALLEUS_WIN_NULL;
+        create(&raw mut raw)?;
+        // SAFETY: the window was just created. Only its own error handler is changed.
+        if let Err(error) = unsafe { mpi!(MPI_Win_set_errhandler(raw, sys::MALLEUS_ERRORS_RETURN)) }
+        {
+            communicator.inner().abort(
+                &format!("a window is exposed, but can't be used: {error}"),
+                1,
+            );
+        }
+        Ok(raw)
+    }
+
+    pub(super) fn adopt(
+        raw: sys::MPI_Win,
+        communicator: &Communicator,
+        base: NonNull<T>,
+        length: usize,
+        owner: Owner,
+    ) -> Self {
+        Self {
             raw,
-            sizes,
+            rank: communicator.rank(),
+            bounds: Bounds::Elements(Arc::from([])),
+            base,
+            length,
+            owner,
+            open: Cell::new(Open::Nothing),
             environment: Arc::clone(communicator.inner()),
-            memory: PhantomData,
             on_its_thread: PhantomData,
-        })
+        }
+    }
+
+    /// Learns what the others expose. No operation can come before it, so that what this process wrote to its
+    /// memory until now is there when the first one arrives.
+    pub(super) fn gather_bounds(
+        &mut self,
+        operation: &'static str,
+        communicator: &Communicator,
+    ) -> Result<()> {
+        let borrowed = matches!(self.owner, Owner::Borrow);
+        let found = match Bounds::gather::<T>(operation, communicator, self.length) {
+            Ok(Ok(bounds)) => {
+                self.bounds = bounds;
+                return Ok(());
+            }
+            // Every rank found the same mismatch: all of them free the window.
+            Ok(Err(mismatch)) => self.release().map(|()| mismatch),
+            Err(error) => Err(error),
+        };
+        if let (Err(error), true) = (&found, borrowed) {
+            self.environment.abort(
+                &format!("borrowed memory can't be taken back from a window: {error}"),
+                1,
+            );
+        }
+        Err(found.unwrap_or_else(|error| error))
     }
 
     /// The raw handle, for calls through [`crate::sys`]. It stays owned by this window.
@@ -75,51 +255,104 @@ impl<'memory, T: Element> Window<'memory, T> {
         self.raw
     }
 
+    /// Rank of this process in the window.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
     /// Number of processes of the window.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.sizes.len()
+        self.bounds.processes()
     }
 
-    /// Elements that each rank exposes.
+    /// The memory that this process exposes, for copies in and out; empty in a dynamic window.
     #[must_use]
-    pub fn exposed(&self) -> &[u64] {
-        &self.sizes
+    pub fn memory(&self) -> Memory<'_, T> {
+        // SAFETY: the owner keeps the memory alive for as long as the window lives.
+        unsafe { Memory::new(self.base, self.length) }
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.environment
     }
 
-    /// Frees the window; the memory is the caller's again. Collective and blocking (a barrier);
-    /// `MPI_Win_free`.
+    /// Frees the window and its memory. Collective and blocking (a barrier); `MPI_Win_free`.
     ///
     /// # Errors
     ///
-    /// The MPI error.
+    /// The MPI error; the memory is left behind then.
     pub fn free(mut self) -> Result<()> {
-        let mut raw = std::mem::replace(&mut self.raw, sys::MALLEUS_WIN_NULL);
-        // SAFETY: `self` gave its window away, and no epoch is open outside the scopes that borrow it.
-        unsafe { mpi!(MPI_Win_free(&raw mut raw)) }
+        self.release()
     }
-}
 
-impl<T: Element> Drop for Window<'_, T> {
-    fn drop(&mut self) {
-        if self.raw != sys::MALLEUS_WIN_NULL {
-            // The memory is about to be the caller's again, while others may still write it.
-            self.environment
-                .abort("a window was dropped without free()", 1);
+    /// As [`Window::free`], and gives the memory of [`Window::create`] back. Memory that belongs to others is
+    /// not the window's to give: an empty vector.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error; the memory is left behind then.
+    pub fn into_memory(mut self) -> Result<Vec<T>> {
+        self.release()?;
+        Ok(self.take_vector().unwrap_or_default())
+    }
+
+    pub(super) fn release(&mut self) -> Result<()> {
+        let mut raw = std::mem::replace(&mut self.raw, sys::MALLEUS_WIN_NULL);
+        // SAFETY: the window is not used any more, and no epoch is open: each borrows it for its scope.
+        let freed = unsafe { mpi!(MPI_Win_free(&raw mut raw)) };
+        if freed.is_err() {
+            self.owner = Owner::Borrow;
+        }
+        freed
+    }
+
+    /// The vector of a window that was freed.
+    fn take_vector(&mut self) -> Option<Vec<T>> {
+        match std::mem::replace(&mut self.owner, Owner::Borrow) {
+            Owner::Vector { capacity } => {
+                // SAFETY: the parts are those of the vector that the window was created from; the window is
+                // freed, and the owner gave them away.
+                Some(unsafe { Vec::from_raw_parts(self.base.as_ptr(), self.length, capacity) })
+            }
+            Owner::Borrow | Owner::Library { .. } => None,
         }
     }
 }
 
-impl<T: Element> fmt::Debug for Window<'_, T> {
+/// The displacement unit of a window.
+pub(super) fn unit<T>() -> i32 {
+    i32::try_from(size_of::<T>()).expect("an element has a few bytes")
+}
+
+/// Size of some elements as MPI wants it.
+pub(super) fn bytes<T>(operation: &'static str, length: usize) -> Result<sys::MPI_Aint> {
+    length
+        .checked_mul(size_of::<T>())
+        .and_then(|bytes| sys::MPI_Aint::try_from(bytes).ok())
+        .ok_or_else(|| Error::argument(operation, "length", length, "at most MPI_Aint bytes"))
+}
+
+impl<T: Element> Drop for Window<T> {
+    fn drop(&mut self) {
+        if self.raw == sys::MALLEUS_WIN_NULL {
+            drop(self.take_vector());
+        } else {
+            self.environment
+                .mark_failed("a window was dropped without free()".to_owned());
+        }
+    }
+}
+
+impl<T: Element> fmt::Debug for Window<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Window({} processes, elements {})",
+            "Window({}/{}, {} of {})",
+            self.rank,
             self.size(),
+            self.length,
             T::KIND.name()
         )
     }

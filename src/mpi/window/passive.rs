@@ -1,14 +1,13 @@
-//! Passive target epochs: lock, `lock_all` and what may be done inside (MPI standard, chapters 12.3 and
-//! 12.5.3).
+//! Passive target epochs: lock, `lock_all`, flush and sync (MPI standard, chapter 12.5.3 and 12.5.4).
 
 use std::cell::RefCell;
 use std::ffi::c_int;
-use std::marker::PhantomData;
+use std::ops::Deref;
 
 use super::create::Window;
-use crate::mpi::datatype::{Element, address, int, raw_of};
-use crate::mpi::error::{Error, Result, mpi, mpi_count};
-use crate::mpi::request::{AbortOnPanic, Request};
+use super::epoch::{Epoch, Reach};
+use crate::mpi::datatype::Element;
+use crate::mpi::error::{Error, Result, mpi};
 use crate::sys;
 
 /// Who else may hold the lock of a rank at the same time.
@@ -20,18 +19,20 @@ pub enum LockKind {
     Exclusive,
 }
 
-/// What the caller promises about a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the caller promises about the ranks that an access epoch addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assertion {
-    /// Nothing: MPI acquires the lock.
+    /// Nothing: MPI acquires the lock, or waits for the matching post.
+    #[default]
     None,
-    /// `MPI_MODE_NOCHECK`: nobody holds or asks for a conflicting lock, so none needs to be acquired.
-    /// It removes a round in which the exposed rank takes part.
+    /// `MPI_MODE_NOCHECK`. For a lock: nobody holds or asks for a conflicting one, so none needs to be acquired;
+    /// it removes a round in which the exposed rank takes part. For [`Window::start`]: all matching posts have
+    /// been made, with [`super::PostAssertion::NO_CHECK`].
     NoCheck,
 }
 
 impl Assertion {
-    fn as_raw(self) -> c_int {
+    pub(super) fn as_raw(self) -> c_int {
         match self {
             Self::None => 0,
             Self::NoCheck => sys::MPI_MODE_NOCHECK as c_int,
@@ -49,41 +50,44 @@ impl LockKind {
     }
 }
 
-/// An open passive target epoch. Its operations are complete when its scope has ended.
+/// An open passive target epoch. Besides the operations of every [`Epoch`], it has those with requests, and may
+/// complete operations before its end.
 #[derive(Debug)]
 pub struct PassiveEpoch<'scope, 'buffers, T: Element> {
-    window: sys::MPI_Win,
-    /// Elements that each rank exposes.
-    exposed: &'scope [u64],
-    held: Held,
-    // Invariant, as in `std::thread::Scope`: neither lifetime may be shortened.
-    scope: PhantomData<&'scope mut &'scope ()>,
-    buffers: PhantomData<&'buffers mut &'buffers ()>,
-    element: PhantomData<T>,
+    epoch: Epoch<'scope, 'buffers, T>,
 }
 
-/// Which locks an epoch holds.
-#[derive(Debug)]
-enum Held {
-    All,
-    Ranks(RefCell<Vec<c_int>>),
+impl<'scope, 'buffers, T: Element> Deref for PassiveEpoch<'scope, 'buffers, T> {
+    type Target = Epoch<'scope, 'buffers, T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.epoch
+    }
 }
 
-impl<T: Element> Window<'_, T> {
+impl<T: Element> Window<T> {
     /// Opens an epoch to every rank, with shared locks, for the time of `body`. Blocking at its end,
     /// until all operations are complete; `MPI_Win_lock_all`, `MPI_Win_unlock_all`.
     ///
     /// # Errors
     ///
-    /// The error of `body`, else the MPI error.
+    /// [`Error::State`] while another epoch is open; the error of `body`, else the MPI error.
     pub fn lock_all<'buffers, F, R>(&self, assertion: Assertion, body: F) -> Result<R>
     where
         F: for<'scope> FnOnce(&'scope PassiveEpoch<'scope, 'buffers, T>) -> Result<R>,
     {
-        // SAFETY: the window is valid and no other epoch of this process is open on it: MPI reports
-        // one that is.
+        let open = self.with_access("MPI_Win_lock_all")?;
+        // SAFETY: the window is valid and no other epoch of this process is open on it.
         unsafe { mpi!(MPI_Win_lock_all(assertion.as_raw(), self.as_raw()))? };
-        self.run(Held::All, body)
+        let epoch = PassiveEpoch {
+            epoch: Epoch::new(self, Reach::All),
+        };
+        self.run(
+            open,
+            || body(&epoch),
+            // SAFETY: the epoch was opened above and is closed once.
+            || unsafe { mpi!(MPI_Win_unlock_all(self.as_raw())) },
+        )
     }
 
     /// Opens an epoch to one rank for the time of `body`. Blocking at its end, until all operations are
@@ -91,7 +95,8 @@ impl<T: Element> Window<'_, T> {
     ///
     /// # Errors
     ///
-    /// The error of `body`, else the MPI error, for example for a rank that is not in the window.
+    /// [`Error::State`] while another epoch is open; [`Error::Argument`] for a rank that is not in the window; the
+    /// error of `body`, else the MPI error.
     pub fn lock<'buffers, F, R>(
         &self,
         kind: LockKind,
@@ -114,187 +119,115 @@ impl<T: Element> Window<'_, T> {
     ///
     /// # Errors
     ///
-    /// The error of `body`, else the MPI error.
+    /// [`Error::State`] while another epoch is open; the error of `body`, else the MPI error.
     pub fn locks<'buffers, F, R>(&self, body: F) -> Result<R>
     where
         F: for<'scope> FnOnce(&'scope PassiveEpoch<'scope, 'buffers, T>) -> Result<R>,
     {
-        self.run(Held::Ranks(RefCell::new(Vec::new())), body)
-    }
-
-    fn run<'buffers, F, R>(&self, held: Held, body: F) -> Result<R>
-    where
-        F: for<'scope> FnOnce(&'scope PassiveEpoch<'scope, 'buffers, T>) -> Result<R>,
-    {
+        let open = self.with_access("MPI_Win_lock")?;
         let epoch = PassiveEpoch {
-            window: self.as_raw(),
-            exposed: self.exposed(),
-            held,
-            scope: PhantomData,
-            buffers: PhantomData,
-            element: PhantomData,
+            epoch: Epoch::new(self, Reach::Locked(RefCell::new(Vec::new()))),
         };
-        let guard = AbortOnPanic(self.inner());
-        let result = body(&epoch);
-        std::mem::forget(guard);
-        let closed = close(self, &epoch.held);
-        if let Err(error) = &closed {
-            // An operation may still be going on: the buffers can't be trusted, nor the window freed.
-            self.inner()
-                .mark_failed(format!("an epoch could not be closed: {error}"));
-        }
-        let value = result?;
-        closed.map(|()| value)
+        self.run(open, || body(&epoch), || epoch.unlock_each())
     }
 }
 
-fn close<T: Element>(window: &Window<'_, T>, held: &Held) -> Result<()> {
-    match held {
-        // SAFETY: the epoch was opened by `lock_all` and is closed once.
-        Held::All => unsafe { mpi!(MPI_Win_unlock_all(window.as_raw())) },
-        Held::Ranks(ranks) => {
-            let mut first_error = Ok(());
-            for &rank in &*ranks.borrow() {
-                // SAFETY: the rank was locked in this epoch and is unlocked once.
-                let unlocked = unsafe { mpi!(MPI_Win_unlock(rank, window.as_raw())) };
-                first_error = first_error.and(unlocked);
-            }
-            first_error
-        }
-    }
-}
-
-impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
+impl<'scope, T: Element> PassiveEpoch<'scope, '_, T> {
     /// Locks one more rank until the scope ends. Blocks unless [`Assertion::NoCheck`]; `MPI_Win_lock`.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] in an epoch of `lock_all`, or for a rank that is locked already; the MPI
-    /// error otherwise.
+    /// [`Error::Argument`] in an epoch of `lock_all`, or for a rank that is locked already or is not in the
+    /// window; the MPI error otherwise.
     pub fn lock(&'scope self, kind: LockKind, rank: usize, assertion: Assertion) -> Result<()> {
         const CALL: &str = "MPI_Win_lock";
-        let raw = int(CALL, "rank", rank)?;
-        let Held::Ranks(ranks) = &self.held else {
-            return Err(Error::argument(
-                CALL,
-                "rank",
-                rank,
-                "no rank: lock_all holds every lock",
-            ));
+        let refused = |expected| Err(Error::argument(CALL, "rank", rank, expected));
+        let Reach::Locked(ranks) = &self.reach else {
+            return refused("no rank: lock_all holds every lock");
         };
-        if ranks.borrow().contains(&raw) {
-            return Err(Error::argument(
-                CALL,
-                "rank",
-                rank,
-                "one that is not locked already",
-            ));
+        if self.reached(CALL, rank).is_ok() {
+            return refused("one that is not locked already");
         }
+        self.window.check_rank(CALL, rank)?;
+        let raw = crate::mpi::datatype::int(CALL, "rank", rank)?;
         // SAFETY: the window is valid and the rank is not locked by this process.
         unsafe {
             mpi!(MPI_Win_lock(
                 kind.as_raw(),
                 raw,
                 assertion.as_raw(),
-                self.window
+                self.window.as_raw()
             ))?
         };
         ranks.borrow_mut().push(raw);
         Ok(())
     }
 
-    /// Reads `destination.len()` elements at `displacement` (in elements) of a rank's memory. The data
-    /// is there when the scope has ended. `MPI_Get`.
+    fn unlock_each(&self) -> Result<()> {
+        let Reach::Locked(ranks) = &self.reach else {
+            return Ok(());
+        };
+        let mut first_error = Ok(());
+        for rank in ranks.take() {
+            // SAFETY: the rank was locked in this epoch and is unlocked once.
+            let unlocked = unsafe { mpi!(MPI_Win_unlock(rank, self.window.as_raw())) };
+            first_error = first_error.and(unlocked);
+        }
+        first_error
+    }
+
+    /// Completes all operations on a rank, here and there. Blocking; `MPI_Win_flush`. Their buffers stay
+    /// borrowed until the scope ends.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for a rank that is not locked; the MPI error otherwise.
-    pub fn get(
-        &'scope self,
-        destination: &'buffers mut [T],
-        rank: usize,
-        displacement: u64,
-    ) -> Result<()> {
-        let (rank, displacement) = self.place("MPI_Get", rank, displacement, destination.len())?;
-        // SAFETY: the destination is borrowed exclusively beyond the scope, whose end completes the
-        // operation; rank and range were checked against what is exposed.
-        unsafe {
-            mpi_count!(MPI_Get | MPI_Get_c, destination.len(), |count| (
-                destination.as_mut_ptr().cast(),
-                count,
-                raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window
-            ))
-        }
+    pub fn flush(&self, rank: usize) -> Result<()> {
+        let rank = self.reached("MPI_Win_flush", rank)?;
+        // SAFETY: the rank is locked.
+        unsafe { mpi!(MPI_Win_flush(rank, self.window.as_raw())) }
     }
 
-    /// As [`PassiveEpoch::get`], with a request that tells when the data is there. `MPI_Rget`.
+    /// Completes all operations, here and there. Blocking; `MPI_Win_flush_all`.
     ///
     /// # Errors
     ///
-    /// As for [`PassiveEpoch::get`].
-    pub fn rget(
-        &'scope self,
-        destination: &'buffers mut [T],
-        rank: usize,
-        displacement: u64,
-    ) -> Result<Request<'scope>> {
-        let (rank, displacement) = self.place("MPI_Rget", rank, displacement, destination.len())?;
-        let mut request = sys::MALLEUS_REQUEST_NULL;
-        // SAFETY: as for `get`; a request that is forgotten completes at the scope's end all the same.
-        unsafe {
-            mpi_count!(MPI_Rget | MPI_Rget_c, destination.len(), |count| (
-                destination.as_mut_ptr().cast(),
-                count,
-                raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window,
-                &raw mut request
-            ))?;
-        }
-        Ok(Request::in_scope(request))
+    /// The MPI error.
+    pub fn flush_all(&self) -> Result<()> {
+        // SAFETY: a passive target epoch is open.
+        unsafe { mpi!(MPI_Win_flush_all(self.window.as_raw())) }
     }
 
-    fn place(
-        &self,
-        operation: &'static str,
-        rank: usize,
-        displacement: u64,
-        count: usize,
-    ) -> Result<(c_int, sys::MPI_Aint)> {
-        let raw = int(operation, "rank", rank)?;
-        let Some(&exposed) = self.exposed.get(rank) else {
-            let ranks = self.exposed.len();
-            return Err(Error::argument(
-                operation,
-                "rank",
-                rank,
-                format!("less than {ranks}"),
-            ));
-        };
-        let end = displacement.checked_add(count as u64);
-        if count > 0 && end.is_none_or(|end| end > exposed) {
-            let found = format!("{displacement}, for {count} elements");
-            let expected = format!("inside the {exposed} that rank {rank} exposes");
-            return Err(Error::argument(operation, "displacement", found, expected));
-        }
-        if let Held::Ranks(ranks) = &self.held
-            && !ranks.borrow().contains(&raw)
-        {
-            return Err(Error::argument(
-                operation,
-                "rank",
-                rank,
-                "a rank that is locked in this epoch",
-            ));
-        }
-        Ok((raw, address(operation, "displacement", displacement)?))
+    /// Completes all operations on a rank here: what was put may still be on its way. Blocking;
+    /// `MPI_Win_flush_local`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`PassiveEpoch::flush`].
+    pub fn flush_local(&self, rank: usize) -> Result<()> {
+        let rank = self.reached("MPI_Win_flush_local", rank)?;
+        // SAFETY: the rank is locked.
+        unsafe { mpi!(MPI_Win_flush_local(rank, self.window.as_raw())) }
+    }
+
+    /// Completes all operations here. Blocking; `MPI_Win_flush_local_all`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn flush_local_all(&self) -> Result<()> {
+        // SAFETY: a passive target epoch is open.
+        unsafe { mpi!(MPI_Win_flush_local_all(self.window.as_raw())) }
+    }
+
+    /// Orders this process's loads and stores of exposed memory with what others do to it. Local;
+    /// `MPI_Win_sync`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn sync(&self) -> Result<()> {
+        // SAFETY: a passive target epoch is open.
+        unsafe { mpi!(MPI_Win_sync(self.window.as_raw())) }
     }
 }

@@ -1,7 +1,6 @@
-//! Collectives, point-to-point, windows, processes.
+//! Collectives, point-to-point, processes.
 
 use malleus::mpi::collective::BlockLayout;
-use malleus::mpi::window::{Assertion, LockKind, Window};
 use malleus::mpi::{Communicator, Environment, Error, ErrorClass, Operation};
 
 use super::{expect, on_each_communicator};
@@ -17,15 +16,6 @@ pub fn cases() -> Vec<Case> {
         }),
         Case::ranks("exchange", &[1, 2, 3], |environment| {
             on_each_communicator(environment, exchange)
-        }),
-        Case::ranks("window_get", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, window_get)
-        }),
-        Case::ranks("window_rget", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, window_rget)
-        }),
-        Case::ranks("window_errors", &[2], |environment| {
-            on_each_communicator(environment, window_errors)
         }),
         Case::ranks("exchange_after_a_failure", &[2], exchange_after_a_failure),
         Case::ranks("subsets", &[1, 2, 4], subsets),
@@ -167,143 +157,6 @@ fn exchange_after_a_failure(environment: &Environment) -> Outcome {
         world.exchange(|exchange| exchange.send(&late, 0, 2))?;
     }
     world.barrier()?;
-    Ok(())
-}
-
-/// Everybody exposes `10 × rank + index`; the last rank exposes nothing.
-fn exposed(communicator: &Communicator) -> Vec<i32> {
-    let rank = communicator.rank();
-    if communicator.size() > 1 && rank == communicator.size() - 1 {
-        return Vec::new();
-    }
-    (0..5).map(|index| (10 * rank + index) as i32).collect()
-}
-
-fn exposing(communicator: &Communicator) -> std::ops::Range<usize> {
-    0..(communicator.size() - 1).max(1)
-}
-
-fn window_get(communicator: &Communicator) -> Outcome {
-    let mut memory = exposed(communicator);
-    let window = Window::create(communicator, &mut memory)?;
-    for assertion in [Assertion::NoCheck, Assertion::None] {
-        for rank in exposing(communicator) {
-            let mut copy = [-1; 3];
-            window.lock(LockKind::Shared, rank, assertion, |epoch| {
-                epoch.get(&mut copy, rank, 2)
-            })?;
-            expect(
-                "lock",
-                copy,
-                [2, 3, 4].map(|index| 10 * rank as i32 + index),
-            )?;
-        }
-        let ranks = exposing(communicator);
-        let mut copies = vec![-1; 2 * ranks.len()];
-        window.lock_all(assertion, |epoch| {
-            copies
-                .chunks_mut(2)
-                .zip(ranks.clone())
-                .try_for_each(|(copy, rank)| epoch.get(copy, rank, 0))
-        })?;
-        let expected: Vec<i32> = ranks
-            .clone()
-            .flat_map(|rank| [10 * rank as i32, 10 * rank as i32 + 1])
-            .collect();
-        expect("lock_all", &copies, &expected)?;
-        copies.fill(-1);
-        window.locks(|epoch| {
-            copies
-                .chunks_mut(2)
-                .zip(ranks)
-                .try_for_each(|(copy, rank)| {
-                    epoch.lock(LockKind::Shared, rank, assertion)?;
-                    epoch.get(copy, rank, 0)
-                })
-        })?;
-        expect("locks", copies, expected)?;
-        // A rank that waits in a barrier makes progress for those that still read.
-        communicator.barrier()?;
-    }
-    window.free()?;
-    Ok(())
-}
-
-fn window_rget(communicator: &Communicator) -> Outcome {
-    let mut memory = exposed(communicator);
-    let window = Window::create(communicator, &mut memory)?;
-    for rank in exposing(communicator) {
-        let (mut waited, mut tested, mut forgotten) = ([-1], [-1], [-1]);
-        window.lock_all(Assertion::NoCheck, |epoch| {
-            epoch.rget(&mut waited, rank, 4)?.wait()?;
-            let mut request = epoch.rget(&mut tested, rank, 3)?;
-            while !request.test()? {}
-            std::mem::forget(epoch.rget(&mut forgotten, rank, 2)?);
-            drop(epoch.rget(&mut [], rank, 0)?);
-            Ok(())
-        })?;
-        let base = 10 * rank as i32;
-        expect(
-            "waited, tested, forgotten",
-            [waited[0], tested[0], forgotten[0]],
-            [base + 4, base + 3, base + 2],
-        )?;
-    }
-    communicator.barrier()?;
-    window.free()?;
-    Ok(())
-}
-
-fn window_errors(communicator: &Communicator) -> Outcome {
-    let mut memory = exposed(communicator);
-    let window = Window::create(communicator, &mut memory)?;
-    let mut copy = [0; 2];
-    let error = window
-        .locks(|epoch| epoch.get(&mut copy, 0, 0))
-        .unwrap_err();
-    expect(
-        "a rank that is not locked",
-        matches!(
-            error,
-            Error::Argument {
-                argument: "rank",
-                ..
-            }
-        ),
-        true,
-    )?;
-    let error = window
-        .lock_all(Assertion::NoCheck, |epoch| {
-            epoch.lock(LockKind::Shared, 0, Assertion::None)
-        })
-        .unwrap_err();
-    expect(
-        "a lock inside lock_all",
-        matches!(error, Error::Argument { .. }),
-        true,
-    )?;
-    let beyond = communicator.size();
-    for (rank, displacement, argument) in [
-        (beyond, 0, "rank"),
-        (0, 4, "displacement"),
-        (0, u64::MAX, "displacement"),
-        (usize::MAX, 0, "rank"),
-    ] {
-        let error = window
-            .lock_all(Assertion::NoCheck, |epoch| {
-                epoch.get(&mut copy, rank, displacement)
-            })
-            .unwrap_err();
-        let Error::Argument {
-            argument: found, ..
-        } = error
-        else {
-            return Err(format!("{error:?}").into());
-        };
-        expect("argument", found, argument)?;
-    }
-    communicator.barrier()?;
-    window.free()?;
     Ok(())
 }
 

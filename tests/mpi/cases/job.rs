@@ -926,8 +926,8 @@ fn a_panic_ends_the_job(run: &Run) -> Outcome {
 fn worker_that_panics_elsewhere(environment: &Environment) -> Outcome {
     let job = Job::start(environment, Options::default())?;
     let world = environment.world();
-    let mut memory = vec![7_u8; 1 << 20];
-    let window = Window::create(&world, &mut memory)?;
+    let memory = vec![7_u8; 1 << 20];
+    let window = Window::create(&world, memory, None)?;
     world.barrier()?;
     if world.rank() == 1 {
         std::thread::spawn(|| {

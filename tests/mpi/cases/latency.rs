@@ -85,8 +85,8 @@ fn calls(environment: &Environment) -> Outcome {
     latency::start();
     world.barrier()?;
     world.broadcast(&mut [0_u8; 100], 0)?;
-    let mut memory = [1.0; 8];
-    let window = Window::create(&world, &mut memory)?;
+    let memory = vec![1.0; 8];
+    let window = Window::create(&world, memory, None)?;
     let mut copy = [0.0; 4];
     window.lock_all(Assertion::NoCheck, |epoch| epoch.get(&mut copy, other, 0))?;
     window.free()?;

@@ -4,6 +4,7 @@ mod communication;
 mod job;
 mod latency;
 mod solve;
+mod window;
 
 use std::error::Error;
 
@@ -17,6 +18,7 @@ pub fn all() -> Vec<Case> {
         job::cases(),
         latency::cases(),
         solve::cases(),
+        window::cases(),
     ]
     .into_iter()
     .flatten()

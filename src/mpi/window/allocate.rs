@@ -1,0 +1,144 @@
+//! Windows over memory that MPI allocates, which it can share between the processes of a node (MPI standard,
+//! chapters 12.2.2 and 12.2.3).
+
+use std::ptr::NonNull;
+
+use super::create::{Window, bytes, unit};
+use super::memory::{Memory, Owner};
+use crate::mpi::communicator::Communicator;
+use crate::mpi::datatype::{Element, int};
+use crate::mpi::error::{Error, Result, mpi};
+use crate::mpi::info::Info;
+use crate::sys;
+
+impl<T: Element> Window<T> {
+    /// Exposes `length` elements, zero at first, that MPI allocates where access is fastest. Collective and
+    /// blocking; `MPI_Win_allocate`, and one `MPI_Allgather` of 8 bytes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Window::create`].
+    pub fn allocate(
+        communicator: &Communicator,
+        length: usize,
+        info: Option<&Info>,
+    ) -> Result<Self> {
+        const CALL: &str = "MPI_Win_allocate";
+        let bytes = bytes::<T>(CALL, length)?;
+        let mut base: *mut T = std::ptr::null_mut();
+        let raw = Self::new_window(communicator, |raw| {
+            // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
+            unsafe {
+                mpi!(MPI_Win_allocate(
+                    bytes,
+                    unit::<T>(),
+                    info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw),
+                    communicator.as_raw(),
+                    (&raw mut base).cast(),
+                    raw
+                ))
+            }
+        })?;
+        Self::over_library(CALL, communicator, raw, (base, length), false)
+    }
+
+    /// As [`Window::allocate`], in memory that every process of the window can load from and store to; see
+    /// [`Window::shared`]. The communicator's processes have to be on one node ([`Communicator::split_shared`]).
+    /// Collective and blocking; `MPI_Win_allocate_shared`, and one `MPI_Allgather` of 8 bytes.
+    ///
+    /// Parents and spawned children share memory with MPICH's ofi from 4.2 on; ucx refuses it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Window::create`]; the MPI error where memory can't be shared.
+    pub fn allocate_shared(
+        communicator: &Communicator,
+        length: usize,
+        info: Option<&Info>,
+    ) -> Result<Self> {
+        const CALL: &str = "MPI_Win_allocate_shared";
+        let bytes = bytes::<T>(CALL, length)?;
+        let mut base: *mut T = std::ptr::null_mut();
+        let raw = Self::new_window(communicator, |raw| {
+            // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
+            unsafe {
+                mpi!(MPI_Win_allocate_shared(
+                    bytes,
+                    unit::<T>(),
+                    info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw),
+                    communicator.as_raw(),
+                    (&raw mut base).cast(),
+                    raw
+                ))
+            }
+        })?;
+        Self::over_library(CALL, communicator, raw, (base, length), true)
+    }
+
+    fn over_library(
+        operation: &'static str,
+        communicator: &Communicator,
+        raw: sys::MPI_Win,
+        (base, length): (*mut T, usize),
+        shared: bool,
+    ) -> Result<Self> {
+        let base = match NonNull::new(base) {
+            Some(base) if length > 0 && base.is_aligned() => base,
+            _ if length == 0 => NonNull::dangling(),
+            _ => {
+                communicator
+                    .inner()
+                    .mark_failed("a window without memory was left behind".to_owned());
+                return Err(Error::state(operation, "MPI gave no aligned memory"));
+            }
+        };
+        // SAFETY: MPI has allocated so many bytes for this process, which nobody else knows of yet. The
+        // pages may hold anything, and reading what was never written is undefined.
+        unsafe { base.as_ptr().write_bytes(0, length) };
+        let mut window = Self::adopt(raw, communicator, base, length, Owner::Library { shared });
+        // Also what keeps the others from writing before the memory is zero.
+        window.gather_bounds(operation, communicator)?;
+        Ok(window)
+    }
+
+    /// The memory that another process of the node exposes, for loads and stores. Local;
+    /// `MPI_Win_shared_query`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::State`] unless the window is one of [`Window::allocate_shared`]; [`Error::Argument`] for a rank
+    /// that is not in the window; the MPI error otherwise.
+    pub fn shared(&self, rank: usize) -> Result<Memory<'_, T>> {
+        const CALL: &str = "MPI_Win_shared_query";
+        if !matches!(self.owner, Owner::Library { shared: true }) {
+            return Err(Error::state(
+                CALL,
+                "the window is not one of allocate_shared",
+            ));
+        }
+        self.check_rank(CALL, rank)?;
+        let raw_rank = int(CALL, "rank", rank)?;
+        let mut size: sys::MPI_Aint = 0;
+        let mut unit = 0;
+        let mut base: *mut T = std::ptr::null_mut();
+        // SAFETY: the window is valid and its memory shared; the call writes to the three places.
+        unsafe {
+            mpi!(MPI_Win_shared_query(
+                self.as_raw(),
+                raw_rank,
+                &raw mut size,
+                &raw mut unit,
+                (&raw mut base).cast()
+            ))?;
+        }
+        let length = usize::try_from(size).unwrap_or(0) / size_of::<T>();
+        match NonNull::new(base) {
+            // SAFETY: MPI maps so many bytes of the rank's memory for as long as the window lives; the rank
+            // has written all of it before the window's creation returned here.
+            Some(base) if base.is_aligned() => Ok(unsafe { Memory::new(base, length) }),
+            // SAFETY: an empty memory needs no valid pointer.
+            None if length == 0 => Ok(unsafe { Memory::new(NonNull::dangling(), 0) }),
+            _ => Err(Error::state(CALL, "MPI gave no aligned memory")),
+        }
+    }
+}
