@@ -5,64 +5,16 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::communicator::Communicator;
 use super::datatype::unsigned;
 use super::error::{Error, Result, mpi};
-use super::process::Intercommunicator;
+use super::intercommunicator::Intercommunicator;
+use super::thread::ThreadLevel;
 use super::tool;
 use crate::sys;
-
-/// What the threads of a process may do with MPI (`MPI_THREAD_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ThreadLevel {
-    /// `MPI_THREAD_SINGLE`: there is only one thread.
-    Single,
-    /// `MPI_THREAD_FUNNELED`: only the thread that initialized MPI calls it.
-    Funneled,
-    /// `MPI_THREAD_SERIALIZED`: one thread at a time.
-    Serialized,
-    /// `MPI_THREAD_MULTIPLE`: any thread at any time.
-    Multiple,
-}
-
-impl ThreadLevel {
-    const ALL: [Self; 4] = [
-        Self::Single,
-        Self::Funneled,
-        Self::Serialized,
-        Self::Multiple,
-    ];
-
-    fn as_raw(self) -> c_int {
-        let raw = match self {
-            Self::Single => sys::MPI_THREAD_SINGLE,
-            Self::Funneled => sys::MPI_THREAD_FUNNELED,
-            Self::Serialized => sys::MPI_THREAD_SERIALIZED,
-            Self::Multiple => sys::MPI_THREAD_MULTIPLE,
-        };
-        raw as c_int
-    }
-
-    fn from_raw(raw: c_int) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|level| level.as_raw() == raw)
-            .unwrap_or(Self::Single)
-    }
-
-    /// The standard's name of the level.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "MPI_THREAD_SINGLE",
-            Self::Funneled => "MPI_THREAD_FUNNELED",
-            Self::Serialized => "MPI_THREAD_SERIALIZED",
-            Self::Multiple => "MPI_THREAD_MULTIPLE",
-        }
-    }
-}
 
 /// The token for an initialized MPI. Every handle keeps it alive: MPI is finalized when the last one is
 /// gone. It stays on the thread that initialized MPI.
@@ -81,8 +33,11 @@ pub(super) struct Inner {
     /// Why the environment can't end in an orderly way any more.
     failed: Mutex<Option<String>>,
     parent_taken: AtomicBool,
-    /// `MPI_COMM_WORLD`, or our duplicate of it where the application initialized MPI.
+    /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, or our duplicates where the application initialized MPI.
     world: sys::MPI_Comm,
+    alone: sys::MPI_Comm,
+    /// The thread on which MPI has to end.
+    thread: ThreadId,
 }
 
 impl Environment {
@@ -106,6 +61,8 @@ impl Environment {
     ///
     /// As for [`Environment::init`].
     pub fn init_thread(level: ThreadLevel) -> Result<Self> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         if initialized()? {
             return Err(Error::state(
                 "MPI_Init_thread",
@@ -131,18 +88,19 @@ impl Environment {
         Ok(Self::new(
             true,
             ThreadLevel::from_raw(provided),
-            sys::MALLEUS_COMM_WORLD,
+            [sys::MALLEUS_COMM_WORLD, sys::MALLEUS_COMM_SELF],
         ))
     }
 
-    /// Uses an MPI that the application initialized. Its error handlers are left alone: the world is a
-    /// duplicate of `MPI_COMM_WORLD`. MPI is not finalized at the end. Collective over
-    /// `MPI_COMM_WORLD`; `MPI_Comm_dup`.
+    /// Uses an MPI that the application initialized. Its error handlers are left alone: the world and the
+    /// communicator of this process alone are duplicates, and that to the parent keeps its handler. MPI is
+    /// not finalized at the end. Collective over `MPI_COMM_WORLD`; `MPI_Comm_dup`, twice.
     ///
     /// # Errors
     ///
     /// [`Error::State`] if MPI is not initialized, or finalized already, or initialized by
-    /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`.
+    /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`; the MPI error
+    /// otherwise.
     pub fn attach() -> Result<Self> {
         if !initialized()? {
             return Err(Error::state(
@@ -157,35 +115,43 @@ impl Environment {
                 "MPI was initialized by Environment::init: use that environment",
             ));
         }
-        let mut level: c_int = 0;
-        let mut is_main: c_int = 0;
-        let mut world = sys::MALLEUS_COMM_NULL;
-        // SAFETY: MPI is initialized.
+        let (mut level, mut is_main) = (0, 0);
+        // SAFETY: MPI is initialized; both calls may be made on any thread.
         unsafe {
             mpi!(MPI_Query_thread(&raw mut level))?;
             mpi!(MPI_Is_thread_main(&raw mut is_main))?;
         }
-        if is_main == 0 && ThreadLevel::from_raw(level) < ThreadLevel::Multiple {
+        let level = ThreadLevel::from_raw(level);
+        if is_main == 0 && level < ThreadLevel::Multiple {
             return Err(Error::state(
                 "MPI_Is_thread_main",
                 "below MPI_THREAD_MULTIPLE only the thread that initialized MPI can attach",
             ));
         }
-        // SAFETY: MPI is initialized, and this thread may call it.
-        unsafe {
-            mpi!(MPI_Comm_dup(sys::MALLEUS_COMM_WORLD, &raw mut world))?;
-            mpi!(MPI_Comm_set_errhandler(world, sys::MALLEUS_ERRORS_RETURN))?;
+        let predefined = [sys::MALLEUS_COMM_WORLD, sys::MALLEUS_COMM_SELF];
+        let mut duplicates = [sys::MALLEUS_COMM_NULL; 2];
+        for (communicator, duplicate) in predefined.into_iter().zip(&mut duplicates) {
+            // SAFETY: MPI is initialized, and this thread may call it.
+            unsafe {
+                mpi!(MPI_Comm_dup(communicator, duplicate))?;
+                mpi!(MPI_Comm_set_errhandler(
+                    *duplicate,
+                    sys::MALLEUS_ERRORS_RETURN
+                ))?;
+            }
         }
-        Ok(Self::new(false, ThreadLevel::from_raw(level), world))
+        Ok(Self::new(false, level, duplicates))
     }
 
-    fn new(owned: bool, thread_level: ThreadLevel, world: sys::MPI_Comm) -> Self {
+    fn new(owned: bool, thread_level: ThreadLevel, [world, alone]: [sys::MPI_Comm; 2]) -> Self {
         Self::from_inner(Arc::new(Inner {
             owned,
             thread_level,
             failed: Mutex::new(None),
             parent_taken: AtomicBool::new(false),
             world,
+            alone,
+            thread: std::thread::current().id(),
         }))
     }
 
@@ -209,10 +175,10 @@ impl Environment {
         Communicator::predefined(self.inner.world, self)
     }
 
-    /// This process alone: `MPI_COMM_SELF`.
+    /// This process alone: `MPI_COMM_SELF`, or a duplicate of it after [`Environment::attach`].
     #[must_use]
     pub fn self_communicator(&self) -> Communicator {
-        Communicator::predefined(sys::MALLEUS_COMM_SELF, self)
+        Communicator::predefined(self.inner.alone, self)
     }
 
     /// The intercommunicator to the processes that spawned this one; `None` if it was not spawned, or
@@ -228,7 +194,10 @@ impl Environment {
         if raw == sys::MALLEUS_COMM_NULL || self.inner.parent_taken.swap(true, Ordering::Relaxed) {
             return Ok(None);
         }
-        Intercommunicator::adopt(raw, self).map(Some)
+        if self.inner.owned {
+            return Intercommunicator::adopt(raw, self).map(Some);
+        }
+        Ok(Some(Intercommunicator::with_its_handler(raw, self)))
     }
 
     /// The text that the MPI library says of itself. Local; `MPI_Get_library_version`.
@@ -388,6 +357,37 @@ impl Inner {
         failed.get_or_insert(reason);
     }
 
+    /// Makes a call whose errors belong to no communicator of ours. MPI gives them to the handlers of
+    /// `MPI_COMM_SELF` and `MPI_COMM_WORLD`; where these are the application's, they return errors for
+    /// the time of the call.
+    pub(super) fn returning_errors<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.owned {
+            return call();
+        }
+        let predefined = [sys::MALLEUS_COMM_WORLD, sys::MALLEUS_COMM_SELF];
+        let mut handlers = [sys::MALLEUS_ERRHANDLER_NULL; 2];
+        for (communicator, handler) in predefined.into_iter().zip(&mut handlers) {
+            // SAFETY: MPI is initialized as long as `self` lives.
+            unsafe {
+                mpi!(MPI_Comm_get_errhandler(communicator, handler))?;
+                mpi!(MPI_Comm_set_errhandler(
+                    communicator,
+                    sys::MALLEUS_ERRORS_RETURN
+                ))?;
+            }
+        }
+        let result = call();
+        for (communicator, handler) in predefined.into_iter().zip(&mut handlers) {
+            // SAFETY: the handler is the one that was there; what MPI_Comm_get_errhandler gives is
+            // freed by who got it.
+            unsafe {
+                mpi!(MPI_Comm_set_errhandler(communicator, *handler))?;
+                mpi!(MPI_Errhandler_free(handler))?;
+            }
+        }
+        result
+    }
+
     pub(super) fn abort(&self, message: &str, exit_code: i32) -> ! {
         eprintln!("malleus: {message}");
         std::thread::sleep(MESSAGE);
@@ -410,12 +410,21 @@ impl Drop for Inner {
         if std::thread::panicking() {
             self.abort("a panic ended this process", 101);
         }
+        if self.owned && std::thread::current().id() != self.thread {
+            self.abort(
+                "the last handle of MPI ended on another thread than MPI started on",
+                1,
+            );
+        }
         if self.owned {
-            // SAFETY: every handle keeps `Inner` alive, so this is the last use of MPI.
+            // SAFETY: every handle keeps `Inner` alive, so this is the last use of MPI; and this is the
+            // thread that initialized it, as the standard asks.
             unsafe { sys::MPI_Finalize() };
         } else {
-            // SAFETY: the duplicate was made in `attach`, and no handle to it is left.
-            unsafe { sys::MPI_Comm_free(&raw mut self.world) };
+            for communicator in [&mut self.world, &mut self.alone] {
+                // SAFETY: the duplicate was made in `attach`, and no handle to it is left.
+                unsafe { sys::MPI_Comm_free(communicator) };
+            }
         }
     }
 }

@@ -13,18 +13,26 @@ mod environment;
 mod error;
 mod group;
 mod info;
+mod intercommunicator;
 mod latency;
-mod process;
+pub mod persistent;
+mod point_to_point;
+pub mod process;
 pub mod request;
+pub mod thread;
 pub mod tool;
+pub mod topology;
 pub mod window;
 
-pub use communicator::Communicator;
+pub use communicator::{Communicator, SplitType};
 pub use datatype::{
     Element, ElementKind, Operation, bytes_of, bytes_of_mut, elements_of, elements_of_mut,
 };
-pub use environment::{Environment, ThreadLevel, library_version_line};
+pub use environment::{Environment, library_version_line};
 pub use error::{Error, ErrorClass, Result};
-pub use group::Group;
+pub use group::{Comparison, Group};
 pub use info::Info;
-pub use process::{Intercommunicator, SpawnCommand};
+pub use intercommunicator::Intercommunicator;
+pub use point_to_point::{Destination, Source, Status, Tag};
+pub use process::SpawnCommand;
+pub use thread::ThreadLevel;

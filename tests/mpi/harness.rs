@@ -66,6 +66,8 @@ impl Mpich {
 pub enum Body {
     /// Runs on each rank of an `mpiexec`, and on each rank that these spawn.
     Ranks(fn(&Environment) -> Outcome),
+    /// Runs on each rank of an `mpiexec`, and initializes MPI itself.
+    Bare(fn() -> Outcome),
     /// Runs in the harness; starts what it tests through [`Run`].
     Command(fn(&Run) -> Outcome),
 }
@@ -81,6 +83,17 @@ impl Case {
             ranks,
             time_out: Duration::from_secs(60),
             body: Body::Ranks(body),
+            needs_spawn: false,
+            skip: |_| None,
+        }
+    }
+
+    pub const fn bare(name: &'static str, ranks: &'static [usize], body: fn() -> Outcome) -> Self {
+        Self {
+            name,
+            ranks,
+            time_out: Duration::from_secs(60),
+            body: Body::Bare(body),
             needs_spawn: false,
             skip: |_| None,
         }
@@ -126,13 +139,23 @@ pub fn worker_case() -> Option<String> {
 
 /// Runs the case of this rank.
 pub fn run_worker(cases: &[Case], name: &str) -> ExitCode {
-    let Some(Body::Ranks(body)) = cases
+    let body = match cases
         .iter()
         .find(|case| case.name == name)
         .map(|case| &case.body)
-    else {
-        eprintln!("no case {name}");
-        return ExitCode::FAILURE;
+    {
+        Some(Body::Ranks(body)) => body,
+        Some(Body::Bare(body)) => {
+            if let Err(error) = body() {
+                eprintln!("{name}: {error}");
+                std::process::exit(1);
+            }
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("no case {name}");
+            return ExitCode::FAILURE;
+        }
     };
     let environment = match Environment::init() {
         Ok(environment) => environment,
@@ -162,7 +185,7 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
         let skipped = case.skipped(&mpich);
         for &ranks in case.ranks {
             let name = match case.body {
-                Body::Ranks(_) => format!("{}::ranks_{ranks}", case.name),
+                Body::Ranks(_) | Body::Bare(_) => format!("{}::ranks_{ranks}", case.name),
                 Body::Command(_) => case.name.to_owned(),
             };
             let run = Run {
@@ -172,7 +195,7 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
             let (case_name, body) = (
                 case.name,
                 match case.body {
-                    Body::Ranks(_) => None,
+                    Body::Ranks(_) | Body::Bare(_) => None,
                     Body::Command(body) => Some(body),
                 },
             );

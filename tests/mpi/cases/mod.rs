@@ -1,23 +1,35 @@
 //! The cases, one file per part of the library.
 
+mod collectives;
 mod communication;
 mod job;
 mod latency;
+mod persistent;
+mod processes;
+mod requests;
 mod solve;
+mod threads;
+mod topology;
 mod window;
 
 use std::error::Error;
 
 use malleus::mpi::{Communicator, Environment, SpawnCommand};
 
-use crate::harness::{Case, Outcome};
+use crate::harness::{Case, Mpich, Outcome};
 
 pub fn all() -> Vec<Case> {
     [
+        collectives::cases(),
         communication::cases(),
         job::cases(),
         latency::cases(),
+        persistent::cases(),
+        processes::cases(),
+        requests::cases(),
         solve::cases(),
+        threads::cases(),
+        topology::cases(),
         window::cases(),
     ]
     .into_iter()
@@ -36,6 +48,7 @@ pub fn on_each_communicator(
             .map_err(|error| -> Box<dyn Error> { format!("on {kind}: {error}").into() })
     };
     let merged = if let Some(parent) = environment.parent()? {
+        parent.meet(false)?;
         let merged = parent.merge(true)?;
         parent.disconnect()?;
         merged
@@ -46,6 +59,10 @@ pub fn on_each_communicator(
         let duplicate = world.duplicate()?;
         named("a duplicate", &duplicate)?;
         duplicate.free()?;
+        if Mpich::of_this_run().cannot_spawn().is_some() {
+            // There is no merged communicator to be had.
+            return Ok(());
+        }
         let program = std::env::current_exe()?;
         let program = program.to_str().ok_or("a path that is not text")?;
         let command = SpawnCommand {
@@ -55,6 +72,7 @@ pub fn on_each_communicator(
             info: None,
         };
         let children = world.spawn(&command, 0)?;
+        children.meet(true)?;
         let merged = children.merge(false)?;
         children.disconnect()?;
         environment.set_heavy_yield(merged.size() > cores())?;

@@ -1,15 +1,20 @@
 //! Communicators (MPI standard, chapter 7).
 
+mod create;
+
 use std::ffi::c_int;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::datatype::{int, unsigned};
+use super::datatype::unsigned;
 use super::environment::{Environment, Inner};
 use super::error::{Error, Result, mpi};
-use super::group::Group;
+use super::group::{Comparison, Group};
+use super::info::{Info, c_string};
 use crate::sys;
+
+pub use create::SplitType;
 
 /// A communicator. Clones are counted handles to the same one, as the standard's handles are.
 ///
@@ -91,82 +96,22 @@ impl Communicator {
         unsigned(size)
     }
 
-    /// A new communicator of the same processes. Collective; `MPI_Comm_dup`.
+    /// How the processes of two communicators compare. Local; `MPI_Comm_compare`.
     ///
     /// # Errors
     ///
     /// The MPI error.
-    pub fn duplicate(&self) -> Result<Self> {
-        let mut raw = sys::MALLEUS_COMM_NULL;
-        // SAFETY: the communicator is valid.
-        unsafe { mpi!(MPI_Comm_dup(self.as_raw(), &raw mut raw))? };
-        Self::adopt(raw, self.inner())
-    }
-
-    /// One new communicator per colour; ranks ordered by key, then by old rank. `None` as colour takes
-    /// part in none. Collective; `MPI_Comm_split`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] for a colour beyond `int`; the MPI error otherwise.
-    pub fn split(&self, color: Option<usize>, key: usize) -> Result<Option<Self>> {
-        let color = match color {
-            Some(color) => int("MPI_Comm_split", "color", color)?,
-            None => sys::MPI_UNDEFINED as c_int,
-        };
-        let key = int("MPI_Comm_split", "key", key)?;
-        let mut raw = sys::MALLEUS_COMM_NULL;
-        // SAFETY: the communicator is valid.
-        unsafe { mpi!(MPI_Comm_split(self.as_raw(), color, key, &raw mut raw))? };
-        self.adopt_unless_null(raw)
-    }
-
-    /// The processes that can share memory with this one. Collective; `MPI_Comm_split_type` with
-    /// `MPI_COMM_TYPE_SHARED`.
-    ///
-    /// # Errors
-    ///
-    /// The MPI error.
-    pub fn split_shared(&self) -> Result<Self> {
-        let mut raw = sys::MALLEUS_COMM_NULL;
-        // SAFETY: the communicator is valid, MPI_INFO_NULL is allowed.
+    pub fn compare(&self, other: &Self) -> Result<Comparison> {
+        let mut result = 0;
+        // SAFETY: both communicators are valid.
         unsafe {
-            mpi!(MPI_Comm_split_type(
+            mpi!(MPI_Comm_compare(
                 self.as_raw(),
-                sys::MPI_COMM_TYPE_SHARED as c_int,
-                0,
-                sys::MALLEUS_INFO_NULL,
-                &raw mut raw
+                other.as_raw(),
+                &raw mut result
             ))?;
         }
-        Self::adopt(raw, self.inner())
-    }
-
-    /// A communicator of a part of these processes, made by that part alone. Collective over the
-    /// group; `MPI_Comm_create_group`.
-    ///
-    /// # Errors
-    ///
-    /// The MPI error, among others where this process is not in the group.
-    pub fn create_group(&self, group: &Group, tag: i32) -> Result<Self> {
-        let mut raw = sys::MALLEUS_COMM_NULL;
-        // SAFETY: communicator and group are valid.
-        unsafe {
-            mpi!(MPI_Comm_create_group(
-                self.as_raw(),
-                group.as_raw(),
-                tag,
-                &raw mut raw
-            ))?
-        };
-        self.adopt_unless_null(raw)?.ok_or_else(|| {
-            Error::argument(
-                "MPI_Comm_create_group",
-                "group",
-                "a group without this process",
-                "one with it",
-            )
-        })
+        Ok(Comparison::from_raw(result))
     }
 
     /// The processes of this communicator. Local; `MPI_Comm_group`.
@@ -179,6 +124,60 @@ impl Communicator {
         // SAFETY: the communicator is valid.
         unsafe { mpi!(MPI_Comm_group(self.as_raw(), &raw mut raw))? };
         Ok(Group::adopt(raw, self.inner()))
+    }
+
+    /// The name that tools show. Local; `MPI_Comm_get_name`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn name(&self) -> Result<String> {
+        let mut buffer = vec![0_u8; sys::MPI_MAX_OBJECT_NAME as usize + 1];
+        let mut length: c_int = 0;
+        // SAFETY: the communicator is valid; the buffer has the size that may be written.
+        unsafe {
+            mpi!(MPI_Comm_get_name(
+                self.as_raw(),
+                buffer.as_mut_ptr().cast(),
+                &raw mut length
+            ))?;
+        }
+        buffer.truncate(unsigned(length));
+        Ok(String::from_utf8_lossy(&buffer).into_owned())
+    }
+
+    /// Names the communicator for tools, on this process. Local; `MPI_Comm_set_name`, which cuts a name
+    /// beyond `MPI_MAX_OBJECT_NAME`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a text with a zero byte; the MPI error otherwise.
+    pub fn set_name(&self, name: &str) -> Result<()> {
+        let name = c_string("MPI_Comm_set_name", "name", name)?;
+        // SAFETY: the communicator is valid, the name is a C string.
+        unsafe { mpi!(MPI_Comm_set_name(self.as_raw(), name.as_ptr())) }
+    }
+
+    /// The hints that MPI uses for this communicator. Local; `MPI_Comm_get_info`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn info(&self) -> Result<Info> {
+        let mut raw = sys::MALLEUS_INFO_NULL;
+        // SAFETY: the communicator is valid.
+        unsafe { mpi!(MPI_Comm_get_info(self.as_raw(), &raw mut raw))? };
+        Ok(Info::adopt(raw, self.inner()))
+    }
+
+    /// Gives hints for this communicator. Collective; `MPI_Comm_set_info`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn set_info(&self, info: &Info) -> Result<()> {
+        // SAFETY: communicator and info are valid.
+        unsafe { mpi!(MPI_Comm_set_info(self.as_raw(), info.as_raw())) }
     }
 
     /// Lets MPI move on, for a process that waits for something else while others still wait for what it has
@@ -204,7 +203,7 @@ impl Communicator {
     /// [`Error::InUse`] while another handle to it lives; [`Error::Argument`] for a predefined one; the
     /// MPI error otherwise.
     pub fn free(self) -> Result<()> {
-        let mut raw = self.into_raw("MPI_Comm_free")?;
+        let mut raw = self.take("MPI_Comm_free")?;
         // SAFETY: the last handle gave its communicator away: nothing uses it any more.
         unsafe { mpi!(MPI_Comm_free(&raw mut raw)) }
     }
@@ -217,7 +216,7 @@ impl Communicator {
     ///
     /// As for [`Communicator::free`].
     pub fn disconnect(self) -> Result<()> {
-        let mut raw = self.into_raw("MPI_Comm_disconnect")?;
+        let mut raw = self.take("MPI_Comm_disconnect")?;
         // SAFETY: the last handle gave its communicator away: nothing uses it any more.
         unsafe {
             mpi!(MPI_Barrier(raw))?;
@@ -225,7 +224,32 @@ impl Communicator {
         }
     }
 
-    fn into_raw(self, operation: &'static str) -> Result<sys::MPI_Comm> {
+    /// Gives the handle away, which then has to be freed through [`crate::sys`], before the environment
+    /// ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`] while another handle to it lives; [`Error::Argument`] for a predefined one.
+    pub fn into_raw(self) -> Result<sys::MPI_Comm> {
+        self.take("into_raw")
+    }
+
+    /// Takes over a communicator that was created through [`crate::sys`]; its errors are returned from now
+    /// on (`MPI_ERRORS_RETURN`).
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is an intracommunicator of MPI's present initialization, not a predefined one, that nobody
+    /// else frees.
+    pub unsafe fn from_raw(raw: sys::MPI_Comm, environment: &Environment) -> Result<Self> {
+        Self::adopt(raw, &environment.inner)
+    }
+
+    fn take(self, operation: &'static str) -> Result<sys::MPI_Comm> {
         if self.handle.predefined {
             return Err(Error::argument(
                 operation,
@@ -245,7 +269,7 @@ impl Communicator {
         }
     }
 
-    fn adopt_unless_null(&self, raw: sys::MPI_Comm) -> Result<Option<Self>> {
+    pub(super) fn adopt_unless_null(&self, raw: sys::MPI_Comm) -> Result<Option<Self>> {
         if raw == sys::MALLEUS_COMM_NULL {
             return Ok(None);
         }
