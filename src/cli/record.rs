@@ -79,6 +79,11 @@ impl Target {
     }
 }
 
+/// Makes the folder of `--hgrm`, before hours of work depend on it.
+pub(super) fn check_folder(folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("--hgrm {}: {error}", folder.display()))
+}
+
 /// Bytes as a person reads them.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

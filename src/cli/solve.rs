@@ -1,14 +1,16 @@
 //! `malleus solve`: conjugate gradients that resize while they solve.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::launch;
-use super::record::{Mpich, Target, bytes, cores, seconds};
+use super::record::{Mpich, Target, bytes, check_folder, cores, seconds};
 use crate::job::{Event, Job, Options, Resize, Script, ScriptEntry};
+use crate::latency;
 use crate::mpi::Environment;
 use crate::redistribute::Method;
 use crate::workload::cg::{Error, Progress, Solver};
@@ -45,6 +47,10 @@ pub(super) struct Arguments {
     /// Write the result as JSON to this file; - for standard output, instead of the table.
     #[arg(long, value_name = "FILE", value_parser = |name: &str| Ok::<_, String>(Target::from(name)))]
     json: Option<Target>,
+    /// Write latency histograms of the run into this folder, merged over its ranks: MPI functions by message
+    /// size, stages of resizes.
+    #[arg(long, value_name = "DIR")]
+    hgrm: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -167,6 +173,9 @@ fn solve(
     script: &Script,
 ) -> Result<Option<Report>, Failure> {
     let started = Instant::now();
+    if arguments.hgrm.is_some() {
+        latency::start();
+    }
     let options = Options::default()
         .manager(script.clone())
         .method(arguments.method)
@@ -192,9 +201,19 @@ fn solve(
     } else {
         (0, 0)
     };
+    let mut latencies = latency::stop();
+    if arguments.hgrm.is_some() && job.is_member() {
+        let merged = job.communicator().merge_latency(&latencies, 0);
+        latencies = merged.map_err(Error::from)?.unwrap_or_default();
+    }
     let events = job.end()?;
     if !is_root {
         return Ok(None);
+    }
+    if let Some(folder) = &arguments.hgrm {
+        latencies
+            .write_files(folder)
+            .map_err(|error| Failure::Common(format!("--hgrm {}: {error}", folder.display())))?;
     }
     let Some(solution) = finished.take() else {
         return Ok(None);
@@ -262,11 +281,11 @@ fn iterate(
     watch: &mut Watch,
 ) -> Result<Option<Solution>, Failure> {
     // Written by rank 0; a result that can't be written is found out before the work.
-    if job.is_first_start()
-        && let Some(target) = &arguments.json
-    {
+    if job.is_first_start() && (arguments.json.is_some() || arguments.hgrm.is_some()) {
         let problem = if job.rank() == 0 {
-            target.check().err()
+            let json = arguments.json.as_ref().map_or(Ok(()), Target::check);
+            let hgrm = arguments.hgrm.as_deref().map_or(Ok(()), check_folder);
+            json.and(hgrm).err()
         } else {
             None
         };

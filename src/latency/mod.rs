@@ -20,7 +20,8 @@
 //! # What the library itself records
 //!
 //! Between [`start`] and [`stop`], the calling thread records every MPI function that the library calls, under
-//! its name, and every stage of a resize (`resize.decide`, `resize.processes`, …). It is off at first, and then it costs the check of one
+//! its name, by message size class where the call has a buffer, and every stage of a resize
+//! (`resize.decide`, `resize.processes`, …). It is off at first, and then it costs the check of one
 //! thread-local flag a call. Another thread has a recorder of its own: it starts and stops by itself, and
 //! [`absorb`] takes over what it has recorded. `Communicator::merge_latency` merges over ranks.
 
@@ -30,6 +31,7 @@ mod output;
 mod recorder;
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 pub use bytes::Malformed;
@@ -95,6 +97,31 @@ pub fn time<R>(operation: impl Into<Operation>, body: impl FnOnce() -> R) -> R {
     let result = body();
     record(operation, begun.elapsed());
     result
+}
+
+/// Records the time until the guard is dropped, on whatever path, if this thread records.
+#[inline]
+#[must_use = "the time ends where the guard is dropped"]
+pub fn scope(operation: impl Into<Operation>) -> ThreadScope {
+    ThreadScope {
+        begun: is_recording().then(|| (operation.into(), Instant::now())),
+        on_its_thread: PhantomData,
+    }
+}
+
+/// Records the time until it is dropped: [`scope`].
+#[derive(Debug)]
+pub struct ThreadScope {
+    begun: Option<(Operation, Instant)>,
+    on_its_thread: PhantomData<*const ()>,
+}
+
+impl Drop for ThreadScope {
+    fn drop(&mut self) {
+        if let Some((operation, begun)) = self.begun {
+            record(operation, begun.elapsed());
+        }
+    }
 }
 
 /// Adds what another thread has recorded to this thread's recorder, if it records.

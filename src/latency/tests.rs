@@ -146,6 +146,7 @@ fn a_thread_records_between_start_and_stop_only() {
         PROBE.end_sized(PROBE.begin(), 100);
         record("test.direct", ns(7));
         time("test.closure", || ());
+        let _scope = scope("test.guard");
     };
     probe();
     start();
@@ -168,6 +169,7 @@ fn a_thread_records_between_start_and_stop_only() {
     let expected = [
         "test.closure",
         "test.direct",
+        "test.guard",
         "test.probe",
         "test.probe:128B",
     ];

@@ -183,20 +183,38 @@ pub(crate) fn check(operation: &'static str, code: c_int) -> Result<()> {
 }
 
 /// Calls one MPI function and turns its return code into a `Result`. It stands inside an `unsafe`
-/// block, whose `SAFETY` comment names the rule of MPI that the call relies on.
+/// block, whose `SAFETY` comment names the rule of MPI that the call relies on. Its latency is recorded
+/// where the thread records ([`crate::latency`]), in the class of `bytes` where the call names some.
 macro_rules! mpi {
     ($function:ident($($argument:expr),* $(,)?)) => {{
-        // On threads that record latencies, each call is recorded under its name.
         static PROBE: $crate::latency::Probe = $crate::latency::Probe::new(stringify!($function));
         let begun = PROBE.begin();
         let code = $crate::sys::$function($($argument),*);
         PROBE.end(begun);
         $crate::mpi::error::check(stringify!($function), code)
     }};
+    ($function:ident($($argument:expr),* $(,)?), $bytes:expr) => {{
+        static PROBE: $crate::latency::Probe = $crate::latency::Probe::new(stringify!($function));
+        let begun = PROBE.begin();
+        let code = $crate::sys::$function($($argument),*);
+        PROBE.end_sized(begun, $bytes);
+        $crate::mpi::error::check(stringify!($function), code)
+    }};
 }
 
-/// Calls the `int` form of an MPI function where the count fits in an `int`, else the `_c` form.
+/// Calls the `int` form of an MPI function where the count fits in an `int`, else the `_c` form. Where the
+/// count is written as the length of a slice, `slice.len()`, latencies are recorded by its size in bytes.
 macro_rules! mpi_count {
+    ($small:ident | $large:ident, $slice:ident.len(), |$n:ident| ($($argument:expr),* $(,)?)) => {{
+        let bytes = size_of_val(&$slice[..]);
+        match std::ffi::c_int::try_from($slice.len()) {
+            Ok($n) => mpi!($small($($argument),*), bytes),
+            Err(_) => {
+                let $n = $crate::mpi::datatype::large_count($slice.len());
+                mpi!($large($($argument),*), bytes)
+            }
+        }
+    }};
     ($small:ident | $large:ident, $count:expr, |$n:ident| ($($argument:expr),* $(,)?)) => {
         match std::ffi::c_int::try_from($count) {
             Ok($n) => mpi!($small($($argument),*)),

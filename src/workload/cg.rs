@@ -264,9 +264,17 @@ impl Solver {
     ///
     /// What the job reports.
     pub fn checkpoint(&mut self, job: &mut Job) -> Result<bool, Error> {
+        let size = job.size();
         let Checkpoint::Switch(switch) = job.checkpoint()? else {
             return Ok(true);
         };
+        // Those that leave can't tell later what they have recorded.
+        if switch.size() < size
+            && crate::latency::is_recording()
+            && let Some(halo) = &self.halo
+        {
+            halo.communicator().collect_latency(0)?;
+        }
         // It holds a handle to the communicator.
         self.halo = None;
         let DistributedMatrix {

@@ -40,6 +40,11 @@ struct Message {
 }
 
 impl Halo {
+    /// The communicator that it was set up on.
+    pub(super) fn communicator(&self) -> &Communicator {
+        &self.communicator
+    }
+
     /// Finds out what has to travel for a block of rows with these (global) columns. Collective;
     /// `MPI_Alltoall`, `MPI_Alltoallv`.
     ///

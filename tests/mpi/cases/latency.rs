@@ -1,5 +1,6 @@
 //! Recorded latencies: what the library records of itself, and merging over ranks.
 
+use std::process::Command;
 use std::time::Duration;
 
 use malleus::latency::{self, Recorder};
@@ -7,13 +8,14 @@ use malleus::mpi::window::{Assertion, Window};
 use malleus::mpi::{Communicator, Environment};
 
 use super::{expect, on_each_communicator};
-use crate::harness::{Case, Outcome};
+use crate::harness::{Case, Outcome, Run};
 
 pub fn cases() -> Vec<Case> {
     vec![
         Case::ranks("latency_merges_over_ranks", &[1, 2, 4], merge),
         Case::ranks("latency_collects_at_a_root", &[3], collect),
         Case::ranks("latency_of_mpi_calls", &[2], calls),
+        Case::command("latency_of_a_solve_with_resizes", solve).seconds(120),
     ]
 }
 
@@ -93,19 +95,48 @@ fn calls(environment: &Environment) -> Outcome {
     world.duplicate()?.free()?;
     let recorder = latency::stop();
     world.barrier()?;
-    let count = |name: &str| recorder.get(name, None).map(|found| found.len());
-    for name in [
-        "MPI_Barrier",
-        "MPI_Bcast",
-        "MPI_Win_create",
-        "MPI_Win_lock_all",
-        "MPI_Get",
-        "MPI_Win_unlock_all",
-        "MPI_Win_free",
-        "MPI_Comm_dup",
-        "MPI_Comm_free",
+    let count = |name: &str, bytes| recorder.get(name, bytes).map(|found| found.len());
+    for (name, bytes) in [
+        ("MPI_Barrier", None),
+        ("MPI_Bcast", Some(100)),
+        ("MPI_Win_create", None),
+        ("MPI_Win_lock_all", None),
+        ("MPI_Get", Some(32)),
+        ("MPI_Win_unlock_all", None),
+        ("MPI_Win_free", None),
+        ("MPI_Comm_dup", None),
+        ("MPI_Comm_free", None),
     ] {
-        expect(name, count(name), Some(1))?;
+        expect(name, count(name, bytes), Some(1))?;
     }
+    expect("by size only", count("MPI_Get", None), None)?;
     expect("off again", latency::stop().is_empty(), true)
+}
+
+/// One rank, three, then two: everybody's latencies are there, those of the rank that left, too.
+fn solve(run: &Run) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_malleus"));
+    command
+        .args(["-n", "1", "solve", "poisson2d:30x30"])
+        .args(["--resize", "9:3", "--resize", "20:2", "--hgrm"])
+        .arg(folder.path().join("new"));
+    let ended = run.finish(command)?;
+    let told = format!("{}\n{}{}", ended.status, ended.stdout, ended.stderr);
+    expect(&told, ended.status.success(), true)?;
+    let count = |name: &str| -> Result<u64, Box<dyn std::error::Error>> {
+        let file = folder.path().join("new").join(format!("{name}.hgrm"));
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
+        let (_, count) = text.split_once("Total count    =").ok_or("no count")?;
+        let (count, _) = count.split_once(']').ok_or("no count")?;
+        Ok(count.trim().parse()?)
+    };
+    // The first resize has one member of the job before it, the second two that stay.
+    for stage in ["decide", "processes", "redistribute", "resume", "total"] {
+        expect(stage, count(&format!("resize.{stage}"))?, 3)?;
+    }
+    expect("processes that started", count("MPI_Comm_get_parent")?, 3)?;
+    expect("spawns", count("MPI_Comm_spawn")?, 1)?;
+    let log = std::fs::read_to_string(folder.path().join("new/latency.hlog"))?;
+    expect("the log has them", log.contains("Tag=resize.total,"), true)
 }
