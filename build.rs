@@ -11,6 +11,9 @@ use std::process::Command;
 
 use detect::{Mpich, Search};
 
+/// Links MPICH's archive instead of its shared library, if set to 1.
+const STATIC: &str = "MALLEUS_MPICH_STATIC";
+
 /// An error ends the build in one line. Cargo fails for that line alone; were the exit code a
 /// failure too, cargo would also print all that this program has said.
 fn main() {
@@ -24,7 +27,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?);
     let bindings =
         PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?).join("bindings.rs");
-    for variable in detect::VARIABLES.iter().chain(&["DOCS_RS"]) {
+    for variable in detect::VARIABLES.iter().chain(&["DOCS_RS", STATIC]) {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     for file in ["build.rs", "build/detect.rs", "wrapper.h"] {
@@ -43,8 +46,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", mpich.mpicc.display());
     load_libclang(&search)?;
     generate(&mpich, &bindings)?;
-    link(&mpich);
-    bake(&mpich.version, &mpich.device, &mpich.mpicc, &mpich.mpiexec);
+    link(&mpich)?;
+    bake(
+        &mpich.version,
+        &mpich.device,
+        &mpich.abi,
+        &mpich.mpicc,
+        &mpich.mpiexec,
+    );
     Ok(())
 }
 
@@ -56,6 +65,7 @@ fn document_only(root: &Path, bindings: &Path) -> Result<(), Box<dyn Error>> {
     bake(
         "none: documentation only",
         "none",
+        "unknown",
         Path::new("mpicc"),
         Path::new("mpiexec"),
     );
@@ -162,13 +172,25 @@ fn compiler_headers() -> Vec<String> {
 
 /// The link line, a run path so that no `LD_LIBRARY_PATH` is needed, and the same for dependents
 /// (`DEP_MPI_ROOT`, `DEP_MPI_LIBDIR`): cargo passes a link argument to this package's targets only.
-fn link(mpich: &Mpich) {
+fn link(mpich: &Mpich) -> Result<(), Box<dyn Error>> {
     for folder in &mpich.flags.library_dirs {
         println!("cargo::rustc-link-search=native={}", folder.display());
         println!("cargo::rustc-link-arg=-Wl,-rpath,{}", folder.display());
     }
-    for library in &mpich.flags.libraries {
-        println!("cargo::rustc-link-lib={library}");
+    if env::var_os(STATIC).is_some_and(|value| value == "1") {
+        let mpicc = mpich.mpicc.display();
+        let archive = mpich.flags.archive().map_err(|problem| {
+            format!("{STATIC}=1, but {problem} ({mpicc}); unset it, or set MPICC to an MPICH with an archive (Debian: libmpich-dev)")
+        })?;
+        // Not bundled into our own library: it stays the site's.
+        println!("cargo::rustc-link-lib=static:-bundle={}", archive.name);
+        for library in &archive.needs {
+            println!("cargo::rustc-link-lib={library}");
+        }
+    } else {
+        for library in &mpich.flags.libraries {
+            println!("cargo::rustc-link-lib={library}");
+        }
     }
     if let Some(root) = mpich.mpicc.parent().and_then(Path::parent) {
         println!("cargo::metadata=root={}", root.display());
@@ -176,12 +198,14 @@ fn link(mpich: &Mpich) {
     if let Some(folder) = mpich.flags.library_dirs.first() {
         println!("cargo::metadata=libdir={}", folder.display());
     }
+    Ok(())
 }
 
 /// What the program says about the MPICH it was built with, and starts its jobs with.
-fn bake(version: &str, device: &str, mpicc: &Path, mpiexec: &Path) {
+fn bake(version: &str, device: &str, abi: &str, mpicc: &Path, mpiexec: &Path) {
     println!("cargo::rustc-env=MALLEUS_MPICH_VERSION={version}");
     println!("cargo::rustc-env=MALLEUS_MPICH_DEVICE={device}");
+    println!("cargo::rustc-env=MALLEUS_MPICH_ABI={abi}");
     println!("cargo::rustc-env=MALLEUS_MPICC={}", mpicc.display());
     println!("cargo::rustc-env=MALLEUS_MPIEXEC={}", mpiexec.display());
 }

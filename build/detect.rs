@@ -53,6 +53,8 @@ pub(crate) struct Mpich {
     pub(crate) version: String,
     /// Device and netmods as `mpichversion` prints them, e.g. `ch4:ofi ucx`; the first is the default.
     pub(crate) device: String,
+    /// The binary interface as `mpichversion` prints it, e.g. `16:3:4`.
+    pub(crate) abi: String,
     pub(crate) flags: Flags,
     /// Something to tell the user although the build goes on.
     pub(crate) warning: Option<String>,
@@ -65,6 +67,15 @@ pub(crate) struct Flags {
     pub(crate) include_dirs: Vec<PathBuf>,
     pub(crate) library_dirs: Vec<PathBuf>,
     pub(crate) libraries: Vec<String>,
+}
+
+/// An MPICH to be linked statically.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Archive {
+    /// As in `lib{name}.a`.
+    pub(crate) name: String,
+    /// The shared libraries that it needs.
+    pub(crate) needs: Vec<String>,
 }
 
 /// Why an `mpicc` is of no use.
@@ -178,17 +189,14 @@ impl Mpich {
         let flags = Flags::parse(&output(&mpicc, "-show").map_err(Problem::Fails)?);
         let header = flags.header(&mpicc).ok_or(Problem::NoHeader)?;
         let version = version(&header)?;
-        let device = beside(&mpicc, "mpichversion")
-            .and_then(|program| output(&program, "").ok())
-            .and_then(|text| {
-                Some(
-                    text.lines()
-                        .find_map(|line| line.strip_prefix("MPICH Device:"))?
-                        .trim()
-                        .to_owned(),
-                )
-            })
-            .unwrap_or_else(|| "unknown".to_owned());
+        let told = beside(&mpicc, "mpichversion").and_then(|program| output(&program, "").ok());
+        let told = |key: &str| {
+            told.as_ref()
+                .and_then(|text| text.lines().find_map(|line| line.strip_prefix(key)))
+                .map_or("unknown", str::trim)
+                .to_owned()
+        };
+        let (device, abi) = (told("MPICH Device:"), told("MPICH ABI:"));
         let mpiexec = beside(&mpicc, "mpiexec")
             .or_else(|| beside(&mpicc, "mpiexec.hydra"))
             .unwrap_or_else(|| mpicc.with_file_name("mpiexec"));
@@ -197,6 +205,7 @@ impl Mpich {
             mpiexec,
             version,
             device,
+            abi,
             flags,
             warning: None,
         })
@@ -238,6 +247,39 @@ impl Flags {
             }
         }
         flags
+    }
+
+    /// The same libraries, MPICH's own from its archive: the name of that one, and what it needs. The
+    /// wrapper leaves that out for a shared library that brings it along; MPICH's pkg-config file has it.
+    pub(crate) fn archive(&self) -> Result<Archive, String> {
+        let found = self.library_dirs.iter().find_map(|folder| {
+            let name = ["mpich", "mpi"]
+                .into_iter()
+                .find(|name| folder.join(format!("lib{name}.a")).is_file())?;
+            Some((folder, name.to_owned()))
+        });
+        let Some((folder, name)) = found else {
+            return Err(format!(
+                "there is no libmpich.a in {}",
+                self.library_dirs
+                    .iter()
+                    .map(|folder| folder.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ));
+        };
+        let file = folder.join("pkgconfig/mpich.pc");
+        let text = fs::read_to_string(&file)
+            .map_err(|error| format!("{} can't be read: {error}", file.display()))?;
+        let needs = text
+            .lines()
+            .filter(|line| line.starts_with("Libs:") || line.starts_with("Libs.private:"))
+            .flat_map(str::split_whitespace)
+            .filter_map(|word| word.strip_prefix("-l"))
+            .filter(|library| *library != name)
+            .map(str::to_owned)
+            .collect();
+        Ok(Archive { name, needs })
     }
 
     /// The text of the `mpi.h` that these flags lead to.

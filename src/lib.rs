@@ -31,8 +31,11 @@
 //! * [`mpi`]: safe MPI, one chapter of the standard per module;
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
+//! * `capi`: the C library, with the feature `capi`;
 //! * `workload`: matrices and a solver, and `cli`: the `malleus` command; both with the feature `cli`.
 
+#[cfg(feature = "capi")]
+pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod job;

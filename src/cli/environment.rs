@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::record::{Mpich, Target, cores, seconds};
 use crate::mpi::window::{Assertion, Window};
-use crate::mpi::{Communicator, Environment, SpawnCommand, library_version_line};
+use crate::mpi::{Communicator, Environment, Library, SpawnCommand, library_version_line};
 
 /// How long the exposed rank sleeps outside MPI.
 const ASLEEP: Duration = Duration::from_millis(400);
@@ -24,12 +24,16 @@ struct Found {
     mpich: Mpich,
     /// What the library says of itself at run time.
     library: String,
+    /// The library that this program was built for, where the one at run time is another.
+    built_for: Option<String>,
     /// The libfabric provider that MPICH takes, as it says itself.
     provider_in_use: Option<String>,
     mpicc: &'static str,
     mpiexec: &'static str,
     cores: usize,
     ranks: usize,
+    /// Why no process can be started, where that is so.
+    cannot_start: Option<String>,
     /// Reads from a rank that sleeps outside MPI.
     reads: Vec<Read>,
 }
@@ -123,26 +127,36 @@ fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::
         processes: 1,
         info: None,
     };
-    let children = world.spawn(&command, 0)?;
-    let merged = children.merge(false)?;
-    children.disconnect()?;
-    environment.set_heavy_yield(merged.size() > cores())?;
-    add(
-        "parents and spawned children",
-        read_from_sleeper(&merged, merged.size() - 1)?,
-    );
-    merged.disconnect()?;
+    let mut cannot_start = None;
+    match world.spawn(&command, 0) {
+        Ok(children) => {
+            let merged = children.merge(false)?;
+            children.disconnect()?;
+            environment.set_heavy_yield(merged.size() > cores())?;
+            add(
+                "parents and spawned children",
+                read_from_sleeper(&merged, merged.size() - 1)?,
+            );
+            merged.disconnect()?;
+        }
+        // MPICH 4.0 with ucx: an error on every rank.
+        Err(error) => cannot_start = Some(error.to_string()),
+    }
     if world.rank() != 0 {
         return Ok(None);
     }
     Ok(Some(Found {
         mpich: Mpich::of(environment),
         library: library_version_line()?,
+        built_for: Library::at_run_time()?
+            .differs_from(&Library::built_for())
+            .then(|| Library::built_for().to_string()),
         provider_in_use: std::env::var(PROVIDER_IN_USE).ok(),
         mpicc: crate::MPICC,
         mpiexec: crate::MPIEXEC,
         cores: cores(),
         ranks: world.size(),
+        cannot_start,
         reads,
     }))
 }
@@ -177,6 +191,9 @@ fn print(found: &Found) {
     println!("malleus       {}", env!("CARGO_PKG_VERSION"));
     println!("MPICH         {} ({})", mpich.version, mpich.device);
     println!("library       {}", found.library);
+    if let Some(built_for) = &found.built_for {
+        println!("built for     {built_for}: the library at run time is another, which serves it");
+    }
     println!("netmod        {}", mpich.netmod);
     match &found.provider_in_use {
         Some(provider) => println!("provider      {provider}"),
@@ -186,6 +203,9 @@ fn print(found: &Found) {
     println!("mpicc         {}", found.mpicc);
     println!("mpiexec       {}", found.mpiexec);
     println!("cores         {}", found.cores);
+    if let Some(reason) = &found.cannot_start {
+        println!("processes     can't be started: {reason}");
+    }
     for read in &found.reads {
         println!(
             "reads         {} between {}: {} while the exposed rank slept {}",

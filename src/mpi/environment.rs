@@ -13,7 +13,7 @@ use super::datatype::unsigned;
 use super::error::{Error, Result, mpi};
 use super::intercommunicator::Intercommunicator;
 use super::thread::ThreadLevel;
-use super::tool;
+use super::{runtime_check, tool};
 use crate::sys;
 
 /// The token for an initialized MPI. Every handle keeps it alive: MPI is finalized when the last one is
@@ -45,11 +45,13 @@ impl Environment {
     /// over the processes of one start; `MPI_Init_thread`.
     ///
     /// Unless the user did, it chooses the libfabric provider first (`FI_PROVIDER=tcp` where the node
-    /// has no fabric device), and, where this node's ranks exceed its cores, MPICH's heavy yield.
+    /// has no fabric device), and, where this node's ranks exceed its cores, MPICH's heavy yield. It does so in
+    /// the process's environment, and leaves it alone where the process has other threads already.
     ///
     /// # Errors
     ///
-    /// [`Error::State`] if MPI is or was initialized in this process; the MPI error otherwise.
+    /// [`Error::State`] if MPI is or was initialized in this process, or where the MPI library is not one
+    /// that serves what this program was built for; the MPI error otherwise.
     pub fn init() -> Result<Self> {
         Self::init_thread(ThreadLevel::Multiple)
     }
@@ -69,6 +71,7 @@ impl Environment {
                 "MPI is initialized already: use Environment::attach",
             ));
         }
+        runtime_check::check()?;
         set_defaults();
         let mut provided: c_int = 0;
         // SAFETY: MPI has not been initialized; null arguments are allowed (MPI 4.1, 11.2.1).
@@ -92,6 +95,13 @@ impl Environment {
         ))
     }
 
+    /// Sets the variables that [`Environment::init`] sets before it initializes MPI, for a program that does
+    /// so itself and then comes to [`Environment::attach`]: libfabric provider, netmod, heavy yield. What the
+    /// user set stays. To be called before MPI is initialized; does nothing where there are other threads.
+    pub fn prepare() {
+        set_defaults();
+    }
+
     /// Uses an MPI that the application initialized. Its error handlers are left alone: the world and the
     /// communicator of this process alone are duplicates, and that to the parent keeps its handler. MPI is
     /// not finalized at the end. Collective over `MPI_COMM_WORLD`; `MPI_Comm_dup`, twice.
@@ -99,8 +109,8 @@ impl Environment {
     /// # Errors
     ///
     /// [`Error::State`] if MPI is not initialized, or finalized already, or initialized by
-    /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`; the MPI error
-    /// otherwise.
+    /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`, or where the MPI
+    /// library is not one that serves what this program was built for; the MPI error otherwise.
     pub fn attach() -> Result<Self> {
         if !initialized()? {
             return Err(Error::state(
@@ -108,6 +118,7 @@ impl Environment {
                 "MPI is not initialized: use Environment::init",
             ));
         }
+        runtime_check::check()?;
         if OWNED.load(Ordering::Relaxed) {
             // Its end would finalize MPI under the handles of this one.
             return Err(Error::state(
@@ -481,12 +492,24 @@ fn initialized() -> Result<bool> {
     Ok(initialized != 0)
 }
 
+fn is_only_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
 /// Environment variables that MPICH reads when it starts, unless the user set them.
+///
+/// The environment is shared with every thread's `getenv`, which C libraries call unguarded. So nothing is set
+/// where this process has other threads.
 fn set_defaults() {
+    if !is_only_thread() {
+        tracing::warn!(
+            "other threads run: provider, netmod and heavy yield are left to MPICH and to the environment"
+        );
+        return;
+    }
     let unset = |name: &str| std::env::var_os(name).is_none();
     let set = |name: &str, value: &str| {
-        // SAFETY: MPI has not started, and the documentation of `init` asks to call it before other
-        // threads run: nobody reads the environment at the same time.
+        // SAFETY: there is no other thread that could read the environment at the same time.
         unsafe { std::env::set_var(name, value) };
     };
     if !has_fabric_device() && crate::MPICH_DEVICE.contains("ofi") {
