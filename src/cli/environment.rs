@@ -95,6 +95,7 @@ pub(super) fn probe() -> Option<(&'static str, String)> {
 /// The findings on rank 0.
 fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::Error>> {
     if let Some(parent) = environment.parent()? {
+        parent.meet(false)?;
         let merged = parent.merge(true)?;
         parent.disconnect()?;
         read_from_sleeper(&merged, merged.size() - 1)?;
@@ -130,6 +131,7 @@ fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::
     let mut cannot_start = None;
     match world.spawn(&command, 0) {
         Ok(children) => {
+            children.meet(true)?;
             let merged = children.merge(false)?;
             children.disconnect()?;
             environment.set_heavy_yield(merged.size() > cores())?;

@@ -1,5 +1,6 @@
 //! The `malleus` command.
 
+mod bench;
 mod environment;
 mod launch;
 mod record;
@@ -27,6 +28,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Microbenchmarks of one-sided communication, in the manner of OSU's.
+    Bench(bench::Arguments),
     /// The MPICH, device, provider and thread level found, and whether one-sided reads are passive here.
     Env(environment::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
@@ -58,12 +61,12 @@ pub fn main() -> ExitCode {
     } else {
         let default = match arguments.command {
             // One rank reads from the other.
-            Command::Env(_) => 2,
+            Command::Bench(_) | Command::Env(_) => 2,
             Command::Solve(_) | Command::Probe => 1,
         };
         let facts: Vec<_> = match arguments.command {
             Command::Env(_) => environment::probe().into_iter().collect(),
-            Command::Solve(_) | Command::Probe => Vec::new(),
+            Command::Bench(_) | Command::Solve(_) | Command::Probe => Vec::new(),
         };
         return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Err(error) => return launch::fail(&error.to_string(), 1),
     };
     let code = match arguments.command {
+        Command::Bench(arguments) => bench::run(&environment, &arguments),
         Command::Env(arguments) => environment::run(&environment, &arguments),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,

@@ -6,6 +6,8 @@
 //! the environment failed.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "cli")]
+pub(crate) mod bare;
 pub mod collective;
 mod communicator;
 mod datatype;
@@ -18,6 +20,8 @@ mod latency;
 pub mod persistent;
 mod point_to_point;
 pub mod process;
+#[cfg(feature = "cli")]
+pub(crate) mod reference;
 pub mod request;
 mod runtime_check;
 pub mod thread;

@@ -1,5 +1,6 @@
 //! The cases, one file per part of the library.
 
+mod bench;
 mod collectives;
 mod communication;
 mod job;
@@ -20,6 +21,7 @@ use crate::harness::{Case, Mpich, Outcome};
 
 pub fn all() -> Vec<Case> {
     [
+        bench::cases(),
         collectives::cases(),
         communication::cases(),
         job::cases(),
