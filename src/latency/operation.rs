@@ -113,6 +113,7 @@ impl Probe {
         }
     }
 
+    #[inline(never)]
     fn record(&self, begun: Instant, bytes: Option<usize>) {
         let latency = begun.elapsed();
         let operation = self.operation();

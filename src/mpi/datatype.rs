@@ -1,6 +1,7 @@
 //! Element types and their MPI datatypes (MPI standard, chapter 3.2.2).
 
 use std::ffi::c_int;
+use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
@@ -85,36 +86,41 @@ pub(crate) const fn raw_of<T: Element>() -> sys::MPI_Datatype {
 
 /// A count for an `MPI_*_c` call. Rust's allocations never exceed `isize::MAX` bytes, so a slice's
 /// length always fits.
+#[inline]
 pub(crate) fn large_count(count: usize) -> sys::MPI_Count {
     sys::MPI_Count::try_from(count).expect("a slice has at most isize::MAX elements")
 }
 
 /// A byte offset as MPI wants it.
+#[inline]
 pub(crate) fn address(
     operation: &'static str,
     argument: &'static str,
     value: u64,
 ) -> Result<sys::MPI_Aint> {
-    sys::MPI_Aint::try_from(value).map_err(|_| {
-        Error::argument(
-            operation,
-            argument,
-            value,
-            format!("at most {}", sys::MPI_Aint::MAX),
-        )
-    })
+    match sys::MPI_Aint::try_from(value) {
+        Ok(value) => Ok(value),
+        Err(_) => Err(too_large(operation, argument, value, sys::MPI_Aint::MAX)),
+    }
 }
 
 /// An `int` argument of MPI, such as a rank.
+#[inline]
 pub(crate) fn int(operation: &'static str, argument: &'static str, value: usize) -> Result<c_int> {
-    c_int::try_from(value).map_err(|_| {
-        Error::argument(
-            operation,
-            argument,
-            value,
-            format!("at most {}", c_int::MAX),
-        )
-    })
+    match c_int::try_from(value) {
+        Ok(value) => Ok(value),
+        Err(_) => Err(too_large(operation, argument, value, c_int::MAX)),
+    }
+}
+
+#[cold]
+fn too_large(
+    operation: &'static str,
+    argument: &'static str,
+    value: impl Display,
+    limit: impl Display,
+) -> Error {
+    Error::argument(operation, argument, value, format!("at most {limit}"))
 }
 
 /// The `usize` in an `int` that MPI promises to be non-negative.

@@ -68,6 +68,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn argument(
         operation: &'static str,
         argument: &'static str,
@@ -82,6 +83,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn state(operation: &'static str, reason: impl fmt::Display) -> Self {
         Self::State {
             operation,
@@ -89,6 +91,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(super) fn from_code(operation: &'static str, code: c_int) -> Self {
         let mut class = sys::MPI_ERR_UNKNOWN as c_int;
         let mut buffer = vec![0_u8; sys::MPI_MAX_ERROR_STRING as usize];
@@ -174,6 +177,7 @@ impl fmt::Debug for ErrorClass {
 }
 
 /// Turns the return code of an MPI call into a `Result`.
+#[inline]
 pub(crate) fn check(operation: &'static str, code: c_int) -> Result<()> {
     if code == sys::MPI_SUCCESS as c_int {
         Ok(())

@@ -47,8 +47,8 @@ use crate::sys;
 /// A persistent operation that is not going on: its buffers may be used, and it can be started.
 #[must_use = "start or free it"]
 pub struct Inactive<S: Buffer, R: Buffer = Nothing> {
-    operation: Parts<S, R>,
-    status: Option<Status>,
+    /// On the heap: a change of state moves a pointer.
+    operation: Box<Parts<S, R>>,
 }
 
 /// A persistent operation that was started. Its buffers are MPI's until it is complete.
@@ -57,7 +57,7 @@ pub struct Inactive<S: Buffer, R: Buffer = Nothing> {
 /// and the environment is marked failed.
 #[must_use = "wait for it"]
 pub struct Active<S: Buffer, R: Buffer = Nothing> {
-    operation: Parts<S, R>,
+    operation: Box<Parts<S, R>>,
 }
 
 struct Parts<S: Buffer, R: Buffer> {
@@ -69,7 +69,9 @@ struct Parts<S: Buffer, R: Buffer> {
     send_count: usize,
     receive: *mut R::Element,
     receive_count: usize,
+    /// What a collective was set up with; `None` for a send or receive.
     call: Option<Call>,
+    status: Option<Status>,
     communicator: Communicator,
 }
 
@@ -94,7 +96,7 @@ impl<S: Buffer, R: BufferMut> Inactive<S, R> {
             Memory::at(receive, receive_count),
         )?;
         Ok(Self {
-            operation: Parts {
+            operation: Box::new(Parts {
                 raw,
                 buffers: Some(buffers),
                 send,
@@ -102,9 +104,9 @@ impl<S: Buffer, R: BufferMut> Inactive<S, R> {
                 receive,
                 receive_count,
                 call,
+                status: None,
                 communicator: communicator.clone(),
-            },
-            status: None,
+            }),
         })
     }
 
@@ -133,6 +135,7 @@ impl<S: Buffer, R: Buffer> Inactive<S, R> {
     /// # Errors
     ///
     /// The MPI error, with which the operation and its buffers are gone.
+    #[inline]
     pub fn start(mut self) -> Result<Active<S, R>> {
         // SAFETY: the request is persistent and inactive. Its buffers can't be reached while `Active`
         // lives, nor after it was forgotten.
@@ -147,7 +150,7 @@ impl<S: Buffer, R: Buffer> Inactive<S, R> {
     pub fn send(&self) -> &[S::Element] {
         let Parts {
             send, send_count, ..
-        } = self.operation;
+        } = *self.operation;
         // SAFETY: the pointer and the count are those of a slice of the buffer that `self` owns, which
         // MPI does not use while the operation is inactive.
         unsafe { std::slice::from_raw_parts(send, send_count) }
@@ -161,7 +164,7 @@ impl<S: Buffer, R: Buffer> Inactive<S, R> {
     {
         let Parts {
             send, send_count, ..
-        } = self.operation;
+        } = *self.operation;
         // SAFETY: as for `send`; the buffer may be written by its owner, which is borrowed
         // exclusively.
         unsafe { std::slice::from_raw_parts_mut(send, send_count) }
@@ -174,7 +177,7 @@ impl<S: Buffer, R: Buffer> Inactive<S, R> {
             receive,
             receive_count,
             ..
-        } = self.operation;
+        } = *self.operation;
         // SAFETY: as for `send`.
         unsafe { std::slice::from_raw_parts(receive, receive_count) }
     }
@@ -189,15 +192,16 @@ impl<S: Buffer, R: Buffer> Inactive<S, R> {
             receive,
             receive_count,
             ..
-        } = self.operation;
+        } = *self.operation;
         // SAFETY: as for `send_mut`.
         unsafe { std::slice::from_raw_parts_mut(receive, receive_count) }
     }
 
-    /// What became of the operation the last time; `None` if it was never started.
+    /// What became of the send or receive the last time; `None` if it was never started, and for a
+    /// collective.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
-        self.status
+        self.operation.status
     }
 
     /// Frees the operation and gives the buffers back. Local; `MPI_Request_free`.
@@ -229,13 +233,20 @@ impl<S: Buffer, R: Buffer> Active<S, R> {
     /// # Errors
     ///
     /// The MPI error of the operation, with which it and its buffers are gone.
+    #[inline]
     pub fn wait(mut self) -> Result<Inactive<S, R>> {
-        let mut status = Status::empty();
-        // SAFETY: the request is valid.
-        unsafe { mpi!(MPI_Wait(&raw mut self.operation.raw, &raw mut status))? };
+        let raw = &raw mut self.operation.raw;
+        if self.operation.call.is_some() {
+            // SAFETY: the request is valid.
+            unsafe { mpi!(MPI_Wait(raw, sys::status_ignore()))? };
+        } else {
+            let mut status = Status::empty();
+            // SAFETY: the request is valid.
+            unsafe { mpi!(MPI_Wait(raw, &raw mut status))? };
+            self.operation.status = Some(Status::new(status));
+        }
         Ok(Inactive {
             operation: self.operation,
-            status: Some(Status::new(status)),
         })
     }
 }
@@ -258,7 +269,7 @@ pub fn start_all<S: Buffer, R: Buffer>(
     unsafe { mpi!(MPI_Startall(count, raw.as_mut_ptr()))? };
     Ok(operations
         .into_iter()
-        .map(|Inactive { operation, .. }| Active { operation })
+        .map(|Inactive { operation }| Active { operation })
         .collect())
 }
 

@@ -95,6 +95,7 @@ impl<'scope> Request<'scope> {
 
     /// The raw handle, for calls through [`crate::sys`]; null when the operation is complete. It stays
     /// owned by this request.
+    #[inline]
     #[must_use]
     pub fn as_raw(&self) -> sys::MPI_Request {
         match &self.place {
@@ -104,6 +105,7 @@ impl<'scope> Request<'scope> {
     }
 
     /// Keeps what an MPI call made of the handle.
+    #[inline]
     fn set_raw(&mut self, new: sys::MPI_Request) {
         match &mut self.place {
             Place::Alone(raw, _) | Place::Epoch(raw) => *raw = new,
@@ -116,8 +118,13 @@ impl<'scope> Request<'scope> {
     /// # Errors
     ///
     /// The MPI error of the operation.
-    pub fn wait(self) -> Result<()> {
-        self.wait_status().map(drop)
+    #[inline]
+    pub fn wait(mut self) -> Result<()> {
+        let mut raw = self.as_raw();
+        // SAFETY: the request is valid or null, which MPI_Wait accepts.
+        let waited = unsafe { mpi!(MPI_Wait(&raw mut raw, sys::status_ignore())) };
+        self.set_raw(raw);
+        waited
     }
 
     /// As [`Request::wait`], and says what was received. Blocking; `MPI_Wait`.
@@ -139,8 +146,13 @@ impl<'scope> Request<'scope> {
     /// # Errors
     ///
     /// The MPI error of the operation.
+    #[inline]
     pub fn test(&mut self) -> Result<bool> {
-        self.test_status().map(|status| status.is_some())
+        let (mut raw, mut done) = (self.as_raw(), 0);
+        // SAFETY: the request is valid or null, which MPI_Test accepts.
+        let tested = unsafe { mpi!(MPI_Test(&raw mut raw, &raw mut done, sys::status_ignore())) };
+        self.set_raw(raw);
+        tested.map(|()| done != 0)
     }
 
     /// As [`Request::test`], and says what was received. Local; `MPI_Test`.
@@ -205,15 +217,26 @@ impl Request<'static> {
 }
 
 impl Drop for Request<'_> {
+    #[inline]
     fn drop(&mut self) {
+        let is_over = match &self.place {
+            Place::Alone(raw, _) | Place::Epoch(raw) => *raw == sys::MALLEUS_REQUEST_NULL,
+            Place::Slot(..) => true,
+        };
+        if !is_over {
+            self.give_up();
+        }
+    }
+}
+
+impl Request<'_> {
+    #[cold]
+    fn give_up(&mut self) {
         let (mut raw, environment) = match &self.place {
             Place::Alone(raw, environment) => (*raw, Some(environment)),
             Place::Epoch(raw) => (*raw, None),
             Place::Slot(..) => return,
         };
-        if raw == sys::MALLEUS_REQUEST_NULL {
-            return;
-        }
         let mut done: c_int = 0;
         // SAFETY: the request is valid and this is its last use. The standard forbids to free an
         // active one of this kind; its buffers, if any, stay borrowed by the scope that completes it.

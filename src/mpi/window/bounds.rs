@@ -22,6 +22,7 @@ pub(super) enum Bounds {
 const KIND_BITS: u32 = 8;
 
 impl Bounds {
+    #[inline]
     pub(super) fn processes(&self) -> usize {
         match self {
             Self::Elements(lengths) => lengths.len(),
@@ -85,6 +86,7 @@ impl Bounds {
 
     /// Checks that a rank exposes `extent` elements from a displacement on, and that MPI's integer for the
     /// displacement can hold it.
+    #[inline]
     pub(super) fn check<T: Element>(
         &self,
         operation: &'static str,
@@ -92,38 +94,40 @@ impl Bounds {
         displacement: u64,
         extent: u64,
     ) -> Result<sys::MPI_Aint> {
-        let refused = |expected: String| {
-            Err(Error::argument(
-                operation,
-                "displacement",
-                format!("{displacement}, for {extent} elements"),
-                expected,
-            ))
+        let inside = match self {
+            Self::Elements(lengths) => displacement
+                .checked_add(extent)
+                .is_some_and(|end| end <= lengths[rank]),
+            Self::Regions(_) if extent == 0 => return Ok(0),
+            Self::Regions(regions) => regions[rank]
+                .iter()
+                .any(|region| region.holds::<T>(displacement, extent)),
         };
-        match self {
+        if inside {
+            address(operation, "displacement", displacement)
+        } else {
+            Err(self.outside(operation, rank, displacement, extent))
+        }
+    }
+
+    #[cold]
+    fn outside(
+        &self,
+        operation: &'static str,
+        rank: usize,
+        displacement: u64,
+        extent: u64,
+    ) -> Error {
+        let expected = match self {
             Self::Elements(lengths) => {
                 let length = lengths[rank];
-                if displacement
-                    .checked_add(extent)
-                    .is_none_or(|end| end > length)
-                {
-                    return refused(format!(
-                        "a range inside the {length} elements that rank {rank} exposes"
-                    ));
-                }
+                format!("a range inside the {length} elements that rank {rank} exposes")
             }
-            Self::Regions(_) if extent == 0 => return Ok(0),
-            Self::Regions(regions) => {
-                if !regions[rank]
-                    .iter()
-                    .any(|region| region.holds::<T>(displacement, extent))
-                {
-                    return refused(format!(
-                        "an address of an element in a region that rank {rank} published"
-                    ));
-                }
+            Self::Regions(_) => {
+                format!("an address of an element in a region that rank {rank} published")
             }
-        }
-        address(operation, "displacement", displacement)
+        };
+        let found = format!("{displacement}, for {extent} elements");
+        Error::argument(operation, "displacement", found, expected)
     }
 }

@@ -250,6 +250,7 @@ impl<T: Element> Window<T> {
     }
 
     /// The raw handle, for calls through [`crate::sys`]. It stays owned by this window.
+    #[inline]
     #[must_use]
     pub fn as_raw(&self) -> sys::MPI_Win {
         self.raw
@@ -262,6 +263,7 @@ impl<T: Element> Window<T> {
     }
 
     /// Number of processes of the window.
+    #[inline]
     #[must_use]
     pub fn size(&self) -> usize {
         self.bounds.processes()

@@ -84,6 +84,7 @@ impl<'scope, T: Element> Epoch<'scope, '_, T> {
     }
 
     /// The rank as MPI wants it, if it is in the window and the epoch reaches it.
+    #[inline]
     pub(super) fn reached(&self, operation: &'static str, rank: usize) -> Result<c_int> {
         self.window.check_rank(operation, rank)?;
         let raw = int(operation, "rank", rank)?;
@@ -100,6 +101,7 @@ impl<'scope, T: Element> Epoch<'scope, '_, T> {
     }
 
     /// Checks that an operation on `extent` elements may go ahead: rank and displacement as MPI wants them.
+    #[inline]
     pub(super) fn place(
         &self,
         operation: &'static str,
@@ -120,16 +122,19 @@ impl<'scope, T: Element> Epoch<'scope, '_, T> {
 }
 
 impl<T: Element> Window<T> {
+    #[inline]
     pub(super) fn check_rank(&self, operation: &'static str, rank: usize) -> Result<()> {
         if rank < self.size() {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(self.no_rank(operation, rank))
         }
-        Err(Error::argument(
-            operation,
-            "rank",
-            rank,
-            format!("a rank of the window, below {}", self.size()),
-        ))
+    }
+
+    #[cold]
+    fn no_rank(&self, operation: &'static str, rank: usize) -> Error {
+        let expected = format!("a rank of the window, below {}", self.size());
+        Error::argument(operation, "rank", rank, expected)
     }
 
     /// What will be open with one more access epoch, unless another one is open.
@@ -170,15 +175,21 @@ impl<T: Element> Window<T> {
         let guard = AbortOnPanic(self.inner());
         let result = body();
         if let Err(error) = close() {
-            self.inner()
-                .abort(&format!("an epoch can't be closed: {error}"), 1);
+            self.left_open(&error);
         }
         std::mem::forget(guard);
         self.open.set(before);
         result
     }
+
+    #[cold]
+    fn left_open(&self, error: &Error) -> ! {
+        self.inner()
+            .abort(&format!("an epoch can't be closed: {error}"), 1)
+    }
 }
 
+#[cold]
 fn refused(operation: &'static str, open: Open) -> Error {
     let reason = match open {
         Open::Exposure => "the window is exposed by post: inside, only start can open an epoch",
