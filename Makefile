@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 CARGO_DENY_VERSION := 0.20.2
 scripts := $(filter-out %.txt scripts/matrix,$(wildcard scripts/*)) .ci/run
 
-.PHONY: run build static-library test test-static test-matrix lint header setup docs-rs-bindings
+.PHONY: run build static-library test test-static test-matrix lint header coverage setup docs-rs-bindings
 .NOTPARALLEL:
 
 ## run: build, then the main job
@@ -52,6 +52,10 @@ setup:
 ## header: ffi/malleus.h, from src/capi
 header: setup
 	MALLEUS_WRITE_HEADER=1 cargo test --all-features --test header
+
+## coverage: docs/coverage.md, from the cases of tests/mpi
+coverage: setup
+	MALLEUS_WRITE_COVERAGE=1 cargo test --all-features --test mpi -- coverage_table
 
 ## docs-rs-bindings: what docs.rs shows, from MPICH 4.2.3
 docs-rs-bindings:

@@ -39,6 +39,9 @@ impl Spawn {
     /// Whether the processes can be started, as far as can be known before: program, permission, folder,
     /// limits of this process. `Err` says what is wrong.
     pub(super) fn check(&self, processes: usize) -> Result<(), String> {
+        if let Some(reason) = mpi::process::cannot_spawn() {
+            return Err(reason.to_owned());
+        }
         let program = self.program.display();
         let metadata = fs::metadata(&self.program)
             .map_err(|error| format!("the program {program}: {error}"))?;
@@ -189,6 +192,10 @@ mod tests {
     fn what_can_be_started_passes_and_the_rest_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let spawn = Spawn::default();
+        if let Some(reason) = mpi::process::cannot_spawn() {
+            assert_eq!(spawn.check(1), Err(reason.to_owned()));
+            return;
+        }
         assert_eq!(spawn.check(1), Ok(()));
         let refused = |change: &dyn Fn(&mut Spawn)| {
             let mut spawn = Spawn::default();

@@ -129,6 +129,9 @@ pub(crate) fn unsigned(value: c_int) -> usize {
 }
 
 /// The reduction operations of MPI that are defined for every [`Element`].
+///
+/// MPICH 4.0.2 compares unsigned elements as signed ones in minimum and maximum: they are wrong where a value is
+/// in the upper half of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {

@@ -84,6 +84,13 @@ impl Library {
         }
     }
 
+    /// Whether it is an MPICH of this major and minor version.
+    pub(super) fn is_mpich(&self, major: u32, minor: u32) -> bool {
+        let version = self.name.strip_prefix("MPICH ");
+        let mut numbers = version.unwrap_or_default().split('.');
+        numbers.next() == Some(&major.to_string()) && numbers.next() == Some(&minor.to_string())
+    }
+
     /// Whether this is another library, as far as both tell.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
@@ -157,6 +164,7 @@ mod tests {
             ),
             "{refusal}"
         );
+        assert!(old.is_mpich(4, 0) && !old.is_mpich(4, 2) && !newest.is_mpich(4, 0));
         // An interface that was broken.
         assert!(mpich("6.0", "19:0:0").refusal(&reference).is_some());
     }

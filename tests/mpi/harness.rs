@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use malleus::mpi::Environment;
+use malleus::mpi::{Communicator, Environment, SpawnCommand};
 
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -66,6 +66,8 @@ impl Mpich {
 pub enum Body {
     /// Runs on each rank of an `mpiexec`, and on each rank that these spawn.
     Ranks(fn(&Environment) -> Outcome),
+    /// The same, on each kind of communicator: self, the world, a duplicate, a merged one.
+    Each(fn(&Communicator) -> Outcome),
     /// Runs on each rank of an `mpiexec`, and initializes MPI itself.
     Bare(fn() -> Outcome),
     /// Runs in the harness; starts what it tests through [`Run`].
@@ -73,41 +75,40 @@ pub enum Body {
 }
 
 impl Case {
+    const fn new(name: &'static str, ranks: &'static [usize], body: Body) -> Self {
+        Self {
+            name,
+            ranks,
+            time_out: Duration::from_secs(60),
+            body,
+            needs_spawn: false,
+            skip: |_| None,
+        }
+    }
+
     pub const fn ranks(
         name: &'static str,
         ranks: &'static [usize],
         body: fn(&Environment) -> Outcome,
     ) -> Self {
-        Self {
-            name,
-            ranks,
-            time_out: Duration::from_secs(60),
-            body: Body::Ranks(body),
-            needs_spawn: false,
-            skip: |_| None,
-        }
+        Self::new(name, ranks, Body::Ranks(body))
+    }
+
+    /// A check for every kind of communicator. Where no process can be started, there is no merged one.
+    pub const fn on_each(
+        name: &'static str,
+        ranks: &'static [usize],
+        body: fn(&Communicator) -> Outcome,
+    ) -> Self {
+        Self::new(name, ranks, Body::Each(body))
     }
 
     pub const fn bare(name: &'static str, ranks: &'static [usize], body: fn() -> Outcome) -> Self {
-        Self {
-            name,
-            ranks,
-            time_out: Duration::from_secs(60),
-            body: Body::Bare(body),
-            needs_spawn: false,
-            skip: |_| None,
-        }
+        Self::new(name, ranks, Body::Bare(body))
     }
 
     pub const fn command(name: &'static str, body: fn(&Run) -> Outcome) -> Self {
-        Self {
-            name,
-            ranks: &[0],
-            time_out: Duration::from_secs(60),
-            body: Body::Command(body),
-            needs_spawn: false,
-            skip: |_| None,
-        }
+        Self::new(name, &[0], Body::Command(body))
     }
 
     pub const fn seconds(mut self, seconds: u64) -> Self {
@@ -139,24 +140,17 @@ pub fn worker_case() -> Option<String> {
 
 /// Runs the case of this rank.
 pub fn run_worker(cases: &[Case], name: &str) -> ExitCode {
-    let body = match cases
-        .iter()
-        .find(|case| case.name == name)
-        .map(|case| &case.body)
-    {
-        Some(Body::Ranks(body)) => body,
-        Some(Body::Bare(body)) => {
-            if let Err(error) = body() {
-                eprintln!("{name}: {error}");
-                std::process::exit(1);
-            }
-            return ExitCode::SUCCESS;
-        }
-        _ => {
-            eprintln!("no case {name}");
-            return ExitCode::FAILURE;
-        }
+    let Some(case) = cases.iter().find(|case| case.name == name) else {
+        eprintln!("no case {name}");
+        return ExitCode::FAILURE;
     };
+    if let Body::Bare(body) = case.body {
+        if let Err(error) = body() {
+            eprintln!("{name}: {error}");
+            std::process::exit(1);
+        }
+        return ExitCode::SUCCESS;
+    }
     let environment = match Environment::init() {
         Ok(environment) => environment,
         Err(error) => {
@@ -165,7 +159,12 @@ pub fn run_worker(cases: &[Case], name: &str) -> ExitCode {
         }
     };
     let rank = environment.world().rank();
-    if let Err(error) = body(&environment) {
+    let outcome = match case.body {
+        Body::Ranks(body) => body(&environment),
+        Body::Each(body) => on_each_communicator(&environment, body),
+        Body::Bare(_) | Body::Command(_) => Err("it does not run on ranks".into()),
+    };
+    if let Err(error) = outcome {
         environment.abort(&format!("rank {rank} of {name}: {error}"), 1);
     }
     if let Err(error) = environment.finalize() {
@@ -173,6 +172,53 @@ pub fn run_worker(cases: &[Case], name: &str) -> ExitCode {
         std::process::exit(1);
     }
     ExitCode::SUCCESS
+}
+
+/// Runs a check on the kinds of communicators there are: self, the world, a duplicate, and one that is
+/// merged from this start's processes and one more that they spawn.
+fn on_each_communicator(environment: &Environment, check: fn(&Communicator) -> Outcome) -> Outcome {
+    let named = |kind: &str, communicator: &Communicator| {
+        check(communicator)
+            .map_err(|error| -> Box<dyn Error> { format!("on {kind}: {error}").into() })
+    };
+    let merged = if let Some(parent) = environment.parent()? {
+        parent.meet(false)?;
+        let merged = parent.merge(true)?;
+        parent.disconnect()?;
+        merged
+    } else {
+        let world = environment.world();
+        named("self", &environment.self_communicator())?;
+        named("the world", &world)?;
+        let duplicate = world.duplicate()?;
+        named("a duplicate", &duplicate)?;
+        duplicate.free()?;
+        if Mpich::of_this_run().cannot_spawn().is_some() {
+            // There is no merged communicator to be had.
+            return Ok(());
+        }
+        let program = std::env::current_exe()?;
+        let program = program.to_str().ok_or("a path that is not text")?;
+        let command = SpawnCommand {
+            program,
+            arguments: &[],
+            processes: 1,
+            info: None,
+        };
+        let children = world.spawn(&command, 0)?;
+        children.meet(true)?;
+        let merged = children.merge(false)?;
+        children.disconnect()?;
+        environment.set_heavy_yield(merged.size() > cores())?;
+        merged
+    };
+    named("a merged communicator", &merged)?;
+    merged.disconnect()?;
+    Ok(())
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 pub fn run_all(cases: Vec<Case>) -> ExitCode {
@@ -185,8 +231,8 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
         let skipped = case.skipped(&mpich);
         for &ranks in case.ranks {
             let name = match case.body {
-                Body::Ranks(_) | Body::Bare(_) => format!("{}::ranks_{ranks}", case.name),
                 Body::Command(_) => case.name.to_owned(),
+                _ => format!("{}::ranks_{ranks}", case.name),
             };
             let run = Run {
                 name: name.clone(),
@@ -195,8 +241,8 @@ pub fn run_all(cases: Vec<Case>) -> ExitCode {
             let (case_name, body) = (
                 case.name,
                 match case.body {
-                    Body::Ranks(_) | Body::Bare(_) => None,
                     Body::Command(body) => Some(body),
+                    _ => None,
                 },
             );
             let trial = Trial::test(name, move || match body {

@@ -11,6 +11,7 @@
 )]
 
 mod cases;
+mod coverage;
 mod faults;
 mod harness;
 

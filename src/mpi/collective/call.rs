@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::layout::{BlockLayout, Layouts};
+use super::layout::{BlockLayout, Datatypes, Layouts, StridedLayout};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, Operation, int, raw_of};
 use crate::mpi::error::{Error, Result};
@@ -72,6 +72,8 @@ pub(in crate::mpi) struct Call {
     /// How many of those an element is.
     pub(super) unit: usize,
     pub(super) layouts: Option<Layouts>,
+    /// What is sent to, and received from, each rank, where that differs.
+    pub(super) types: Option<(Datatypes, Datatypes)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +94,7 @@ pub(super) enum Kind {
     AllGatherV,
     AllToAll,
     AllToAllV,
+    AllToAllW,
     NeighborAllGather,
     NeighborAllToAllV,
 }
@@ -108,6 +111,7 @@ impl Call {
             datatype: sys::MALLEUS_BYTE,
             unit: receive.element_size,
             layouts: None,
+            types: None,
         }
     }
 
@@ -398,6 +402,31 @@ impl Call {
         receive_layout.check_receive(NAME, "receive layout", receive.count, communicator.size())?;
         let send = send.map(|(memory, _)| memory);
         Ok(Self::new(Kind::AllToAllV, send, receive, 0).laid_out(send_layout, receive_layout))
+    }
+
+    /// In place, `send` is `None` and both layouts are the same.
+    pub(in crate::mpi) fn all_to_all_w(
+        communicator: &Communicator,
+        send: Option<(Memory, &StridedLayout)>,
+        receive: Memory,
+        receive_layout: &StridedLayout,
+    ) -> Result<Self> {
+        const NAME: &str = "MPI_Alltoallw";
+        let (memory, send_layout) = send.unwrap_or((receive, receive_layout));
+        send_layout.check(NAME, "send layout", memory.count, communicator.size())?;
+        receive_layout.check(NAME, "receive layout", receive.count, communicator.size())?;
+        let mut call = Self::new(Kind::AllToAllW, send.map(|(memory, _)| memory), receive, 0);
+        let size = receive.element_size;
+        call.layouts = Some(Layouts::new(
+            &send_layout.of_types(size),
+            &receive_layout.of_types(size),
+            1,
+        ));
+        call.types = Some((
+            Datatypes::new(send_layout, size)?,
+            Datatypes::new(receive_layout, size)?,
+        ));
+        Ok(call)
     }
 
     pub(in crate::mpi) fn neighbor_all_gather(

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ops::Range;
 
 use crate::mpi::datatype::large_count;
-use crate::mpi::error::{Error, Result};
+use crate::mpi::error::{Error, Result, mpi};
 use crate::sys;
 
 /// Where the block for or from each rank (or neighbour) lies in a buffer: counts and displacements in
@@ -139,6 +139,155 @@ impl BlockLayout {
                 ),
                 "blocks apart from each other",
             )),
+        }
+    }
+}
+
+/// Blocks at regular distances in a buffer: `count` blocks of `block` elements from `displacement` on, whose
+/// starts are `stride` elements apart. Some columns of a matrix in rows, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strides {
+    /// Where the first block starts.
+    pub displacement: usize,
+    /// Elements of a block.
+    pub block: usize,
+    /// Elements from the start of a block to that of the next.
+    pub stride: usize,
+    /// How many blocks.
+    pub count: usize,
+}
+
+impl Strides {
+    fn is_empty(&self) -> bool {
+        self.block == 0 || self.count == 0
+    }
+
+    /// The elements from the start of the first block to the end of the last; `None` beyond `usize`.
+    fn extent(&self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
+        (self.count - 1)
+            .checked_mul(self.stride)?
+            .checked_add(self.block)
+    }
+}
+
+/// What a buffer holds for or from each rank, as strided blocks: a transposition of a distributed matrix, for
+/// example, needs no packing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StridedLayout {
+    parts: Vec<Strides>,
+}
+
+impl StridedLayout {
+    /// One part for each rank.
+    #[must_use]
+    pub fn new(parts: Vec<Strides>) -> Self {
+        Self { parts }
+    }
+
+    /// The part of each rank.
+    #[must_use]
+    pub fn parts(&self) -> &[Strides] {
+        &self.parts
+    }
+
+    /// Checks that there is a part for each rank, that its blocks do not overlap each other, and that they lie
+    /// inside a buffer of this length.
+    pub(in crate::mpi) fn check(
+        &self,
+        operation: &'static str,
+        argument: &'static str,
+        length: usize,
+        ranks: usize,
+    ) -> Result<()> {
+        let refused = |found: String, expected: String| {
+            Err(Error::argument(operation, argument, found, expected))
+        };
+        if self.parts.len() != ranks {
+            let found = format!("{} parts", self.parts.len());
+            return refused(found, format!("{ranks}, one per rank"));
+        }
+        for (rank, part) in self.parts.iter().enumerate() {
+            if part.is_empty() {
+                continue;
+            }
+            if part.stride < part.block && part.count > 1 {
+                let found = format!("a stride of {} for rank {rank}", part.stride);
+                return refused(found, format!("at least the block of {}", part.block));
+            }
+            let extent = part.extent();
+            let end = extent.and_then(|extent| part.displacement.checked_add(extent));
+            if end.is_none_or(|end| end > length) {
+                let found = format!("{part:?} for rank {rank}");
+                return refused(found, format!("inside the {length} of the buffer"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The layout of one block per rank, whose datatype says what it is made of; displacements in bytes.
+    pub(super) fn of_types(&self, element_size: usize) -> BlockLayout {
+        let parts = self.parts.iter();
+        BlockLayout {
+            counts: parts
+                .clone()
+                .map(|part| usize::from(!part.is_empty()))
+                .collect(),
+            displacements: parts
+                .map(|part| part.displacement.saturating_mul(element_size))
+                .collect(),
+        }
+    }
+}
+
+/// The datatypes of a strided layout, in bytes as all that is not reduced; they are freed with this value.
+#[derive(Debug, Default)]
+pub(super) struct Datatypes(pub(super) Vec<sys::MPI_Datatype>);
+
+impl Datatypes {
+    /// `MPI_Type_vector_c`, `MPI_Type_commit` for each part of a layout that was checked.
+    pub(super) fn new(layout: &StridedLayout, element_size: usize) -> Result<Self> {
+        let mut types = Self::default();
+        for part in &layout.parts {
+            types.0.push(sys::MALLEUS_BYTE);
+            if part.is_empty() {
+                continue;
+            }
+            let stride = if part.count == 1 {
+                part.block
+            } else {
+                part.stride
+            };
+            let large = |elements: usize| large_count(elements * element_size);
+            let mut raw = sys::MALLEUS_DATATYPE_NULL;
+            // SAFETY: the blocks lie inside of a slice, so that no number overflows. The new datatype is freed
+            // when this value is dropped.
+            unsafe {
+                mpi!(MPI_Type_vector_c(
+                    large_count(part.count),
+                    large(part.block),
+                    large(stride),
+                    sys::MALLEUS_BYTE,
+                    &raw mut raw
+                ))?;
+            }
+            *types.0.last_mut().expect("it was pushed") = raw;
+            // SAFETY: the datatype was just created.
+            unsafe { mpi!(MPI_Type_commit(&raw mut raw))? };
+        }
+        Ok(types)
+    }
+}
+
+impl Drop for Datatypes {
+    fn drop(&mut self) {
+        for raw in &mut self.0 {
+            if *raw != sys::MALLEUS_BYTE {
+                // SAFETY: the datatype was made by `new` and this is its last use; freeing it is local.
+                unsafe { sys::MPI_Type_free(raw) };
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use super::error::{Error, Result};
 use super::request::Request;
 
 pub(super) use call::{Call, Memory};
-pub use layout::BlockLayout;
+pub use layout::{BlockLayout, StridedLayout, Strides};
 pub(super) use run::Form;
 
 impl Communicator {
@@ -287,6 +287,42 @@ impl Communicator {
         )?)
     }
 
+    /// Strided blocks from everybody to everybody. `MPI_Alltoallw`, or `MPI_Alltoallw_c` where a displacement
+    /// exceeds `int`; the datatypes are `MPI_Type_vector`.
+    ///
+    /// Elements that two ranks' parts of `receive_layout` share have either value, or a mixture.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if a layout does not have one part per rank, does not fit into its buffer, or has
+    /// blocks of a part that overlap; the MPI error otherwise.
+    pub fn all_to_all_w<T: Element>(
+        &self,
+        send: &[T],
+        send_layout: &StridedLayout,
+        receive: &mut [T],
+        receive_layout: &StridedLayout,
+    ) -> Result<()> {
+        let (send, receive) = (Memory::read(send), Memory::write(receive));
+        let send = Some((send, send_layout));
+        self.run(&Call::all_to_all_w(self, send, receive, receive_layout)?)
+    }
+
+    /// [`Communicator::all_to_all_w`] with one buffer, in which what is received replaces what is sent: two
+    /// ranks exchange parts of the same size. `MPI_Alltoallw`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Communicator::all_to_all_w`].
+    pub fn all_to_all_w_in_place<T: Element>(
+        &self,
+        buffer: &mut [T],
+        layout: &StridedLayout,
+    ) -> Result<()> {
+        let buffer = Memory::write(buffer);
+        self.run(&Call::all_to_all_w(self, None, buffer, layout)?)
+    }
+
     /// Tells everybody about a problem that some ranks have: the first such rank, and its text; `None`
     /// where no rank has one. So a failure on one rank becomes the same result on all. `MPI_Allreduce`,
     /// and `MPI_Bcast` where there is a problem.
@@ -295,13 +331,11 @@ impl Communicator {
     ///
     /// The MPI error.
     pub fn agree(&self, problem: Option<String>) -> Result<Option<(usize, String)>> {
-        let mut first = [if problem.is_some() {
-            self.rank() as u64
-        } else {
-            u64::MAX
-        }];
+        // One that is no rank, and not above i64::MAX: MPICH 4.0 compares unsigned numbers as signed ones.
+        let nobody = self.size() as u64;
+        let mut first = [problem.as_ref().map_or(nobody, |_| self.rank() as u64)];
         self.all_reduce(&mut first, Operation::Minimum)?;
-        if first[0] == u64::MAX {
+        if first[0] == nobody {
             return Ok(None);
         }
         let rank = usize::try_from(first[0]).expect("a rank");

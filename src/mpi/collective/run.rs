@@ -78,6 +78,7 @@ impl Call {
             datatype,
             unit,
             layouts,
+            types,
             ..
         } = self;
         let (root, operation) = (*root, *operation);
@@ -149,6 +150,14 @@ impl Call {
                     [MPI_Alltoallv_c MPI_Ialltoallv_c MPI_Alltoallv_init_c],
                     |s, r| (input, s.counts.as_ptr(), s.displacements.as_ptr(), from,
                             output, r.counts.as_ptr(), r.displacements.as_ptr(), to, comm)),
+                Kind::AllToAllW => {
+                    let (from, to) = types.as_ref().expect("this collective has datatypes");
+                    with_layouts!(form, request, bytes, layouts,
+                        [MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_init]
+                        [MPI_Alltoallw_c MPI_Ialltoallw_c MPI_Alltoallw_init_c],
+                        |s, r| (input, s.counts.as_ptr(), s.displacements.as_ptr(), from.0.as_ptr(),
+                                output, r.counts.as_ptr(), r.displacements.as_ptr(), to.0.as_ptr(), comm))
+                }
                 Kind::NeighborAllGather => with_count!(form, request, bytes, each,
                     [MPI_Neighbor_allgather MPI_Ineighbor_allgather MPI_Neighbor_allgather_init]
                     [MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c MPI_Neighbor_allgather_init_c],

@@ -2,7 +2,7 @@
 //! names, set up once. The forms in place have no send buffer.
 
 use super::Inactive;
-use crate::mpi::collective::{BlockLayout, Call};
+use crate::mpi::collective::{BlockLayout, Call, StridedLayout};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::Operation;
 use crate::mpi::error::Result;
@@ -524,6 +524,44 @@ impl Communicator {
     ) -> Result<Inactive<Nothing, R>> {
         Inactive::collective(self, (Nothing, buffer), info, |_, buffer| {
             Call::all_to_all_v(self, None, buffer, layout)
+        })
+    }
+
+    /// Sets up an exchange of strided blocks. `MPI_Alltoallw_init`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Communicator::all_to_all_w`].
+    pub fn all_to_all_w_init<S, R>(
+        &self,
+        send: S,
+        send_layout: &StridedLayout,
+        receive: R,
+        receive_layout: &StridedLayout,
+        info: Option<&Info>,
+    ) -> Result<Inactive<S, R>>
+    where
+        S: Buffer,
+        R: BufferMut<Element = S::Element>,
+    {
+        Inactive::collective(self, (send, receive), info, |send, receive| {
+            Call::all_to_all_w(self, Some((send, send_layout)), receive, receive_layout)
+        })
+    }
+
+    /// Sets up an exchange of strided blocks, in place. `MPI_Alltoallw_init`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Communicator::all_to_all_w_in_place`].
+    pub fn all_to_all_w_init_in_place<R: BufferMut>(
+        &self,
+        buffer: R,
+        layout: &StridedLayout,
+        info: Option<&Info>,
+    ) -> Result<Inactive<Nothing, R>> {
+        Inactive::collective(self, (Nothing, buffer), info, |_, buffer| {
+            Call::all_to_all_w(self, None, buffer, layout)
         })
     }
 }

@@ -9,8 +9,20 @@ use std::path::{Path, PathBuf};
 use super::SpawnCommand;
 use crate::mpi::error::{Error, Result};
 use crate::mpi::info::Info;
+use crate::mpi::runtime_check::Library;
 
 const CALL: &str = "MPI_Comm_spawn";
+
+/// Why no process can be started with the MPI library of this process, where that is known: with netmod ucx,
+/// MPICH 4.0 refuses every `MPI_Comm_spawn`. The same on every rank of a start.
+#[must_use]
+pub fn cannot_spawn() -> Option<&'static str> {
+    let chosen = std::env::var("MPIR_CVAR_CH4_NETMOD");
+    let by_default = crate::MPICH_DEVICE.trim_start_matches("ch4:");
+    let is_ucx = chosen.as_deref().unwrap_or(by_default).starts_with("ucx");
+    let library = Library::at_run_time().ok()?;
+    (is_ucx && library.is_mpich(4, 0)).then_some("MPICH 4.0 with netmod ucx can't start processes")
+}
 
 /// Checks commands that are sent together.
 pub(super) fn check(commands: &[SpawnCommand<'_>]) -> Result<()> {

@@ -6,6 +6,7 @@ mod port;
 mod publish;
 mod spawn;
 
+pub use check::cannot_spawn;
 pub use port::Port;
 pub use publish::PublishedName;
 pub use spawn::{SpawnCommand, Spawned};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{CString, c_char, c_int};
 
-use super::check::check;
+use super::check::{cannot_spawn, check};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::int;
 use crate::mpi::error::{Error, Result, check as check_code, mpi};
@@ -47,7 +47,8 @@ impl Communicator {
     /// On every rank, [`Error::Argument`] for a program that is missing or that this user may not execute,
     /// a `wdir` that does not exist, texts that are empty, with zero bytes or line ends, or longer together
     /// than the process manager takes (60,000 bytes), no processes, or a root that is not in the
-    /// communicator; the MPI error otherwise.
+    /// communicator; [`Error::State`] where this MPICH can't start any ([`super::cannot_spawn`]); the MPI error
+    /// otherwise.
     pub fn spawn(&self, command: &SpawnCommand<'_>, root: usize) -> Result<Intercommunicator> {
         Ok(self.spawn_with_codes(command, root)?.children)
     }
@@ -59,6 +60,9 @@ impl Communicator {
     /// As for [`Communicator::spawn`].
     pub fn spawn_with_codes(&self, command: &SpawnCommand<'_>, root: usize) -> Result<Spawned> {
         const CALL: &str = "MPI_Comm_spawn";
+        if let Some(reason) = cannot_spawn() {
+            return Err(Error::state(CALL, reason));
+        }
         let (total, prepared) =
             self.agree_with_root(CALL, root, || Prepared::new(CALL, &[*command]))?;
         let mut prepared = prepared.unwrap_or_default();
@@ -89,6 +93,9 @@ impl Communicator {
     /// As for [`Communicator::spawn`]; [`Error::Argument`] for no command at all.
     pub fn spawn_multiple(&self, commands: &[SpawnCommand<'_>], root: usize) -> Result<Spawned> {
         const CALL: &str = "MPI_Comm_spawn_multiple";
+        if let Some(reason) = cannot_spawn() {
+            return Err(Error::state(CALL, reason));
+        }
         let (total, prepared) =
             self.agree_with_root(CALL, root, || Prepared::new(CALL, commands))?;
         let mut prepared = prepared.unwrap_or_default();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::sets::first_error;
 use super::{Kind, Request, Slots};
-use crate::mpi::collective::{BlockLayout, Call, Form, Memory};
+use crate::mpi::collective::{BlockLayout, Call, Form, Memory, StridedLayout};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, Operation, int};
 use crate::mpi::environment::Inner;
@@ -258,6 +258,28 @@ impl<'scope, 'buffers> Exchange<'scope, 'buffers> {
         let send = Some((Memory::read(send), send_layout));
         let receive = Memory::write(receive);
         self.start(Call::all_to_all_v(
+            self.communicator,
+            send,
+            receive,
+            receive_layout,
+        )?)
+    }
+
+    /// Starts an exchange of strided blocks. Collective; `MPI_Ialltoallw`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Communicator::all_to_all_w`].
+    pub fn iall_to_all_w<T: Element>(
+        &'scope self,
+        send: &'buffers [T],
+        send_layout: &StridedLayout,
+        receive: &'buffers mut [T],
+        receive_layout: &StridedLayout,
+    ) -> Result<Request<'scope>> {
+        let send = Some((Memory::read(send), send_layout));
+        let receive = Memory::write(receive);
+        self.start(Call::all_to_all_w(
             self.communicator,
             send,
             receive,

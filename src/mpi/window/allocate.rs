@@ -3,6 +3,7 @@
 
 use std::ptr::NonNull;
 
+use super::bounds::Boundary;
 use super::create::{Window, bytes, unit};
 use super::memory::{Memory, Owner};
 use crate::mpi::communicator::Communicator;
@@ -24,7 +25,7 @@ impl<T: Element> Window<T> {
         info: Option<&Info>,
     ) -> Result<Self> {
         const CALL: &str = "MPI_Win_allocate";
-        let bytes = bytes::<T>(CALL, length)?;
+        let bytes = bytes::<T>(CALL, Boundary::round_up::<T>(length))?;
         let mut base: *mut T = std::ptr::null_mut();
         let raw = Self::new_window(communicator, |raw| {
             // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
@@ -97,7 +98,7 @@ impl<T: Element> Window<T> {
         unsafe { base.as_ptr().write_bytes(0, length) };
         let mut window = Self::adopt(raw, communicator, base, length, Owner::Library { shared });
         // Also what keeps the others from writing before the memory is zero.
-        window.gather_bounds(operation, communicator)?;
+        window.gather_bounds(operation, communicator, 0)?;
         Ok(window)
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use super::bounds::{Boundary, Bounds};
 use super::create::Window;
 use crate::mpi::datatype::{Element, unsigned};
 use crate::mpi::error::{Error, Result, mpi};
@@ -71,9 +72,15 @@ impl<T: Element> Window<T> {
                 .map(|value| unsafe { value.read() })
         });
         let (flavour, model) = (flavour?, model?);
+        let mut base = base;
+        let mut size = usize::try_from(size).map_err(|_| unknown("MPI_WIN_SIZE"))?;
+        if Boundary::moves_memory() {
+            base = self.memory().as_ptr().addr();
+            size = self.memory().len() * size_of::<T>();
+        }
         Ok(Attributes {
             base,
-            size: usize::try_from(size).map_err(|_| unknown("MPI_WIN_SIZE"))?,
+            size,
             unit: unsigned(unit?),
             flavour: [
                 (sys::MALLEUS_WIN_FLAVOR_CREATE, Flavour::Create),
@@ -122,8 +129,8 @@ impl<T: Element> Window<T> {
     pub fn exposed_by(&self, rank: usize) -> Result<u64> {
         self.check_rank("Window::exposed_by", rank)?;
         Ok(match &self.bounds {
-            super::bounds::Bounds::Elements(lengths) => lengths[rank],
-            super::bounds::Bounds::Regions(_) => 0,
+            Bounds::Elements { lengths, .. } => lengths[rank],
+            Bounds::Regions(_) => 0,
         })
     }
 

@@ -1,48 +1,107 @@
 //! What each process of a window exposes. MPICH 4.2.3 checks no displacement, so this is what keeps safe code
 //! out of memory that was not exposed (decision record 11).
 
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
 
 use super::dynamic::Region;
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, address};
 use crate::mpi::error::{Error, Result};
+use crate::mpi::runtime_check::Library;
 use crate::sys;
 
 /// What may be accessed, by rank.
 #[derive(Debug)]
 pub(super) enum Bounds {
-    /// So many elements from displacement 0 on.
-    Elements(Arc<[u64]>),
+    /// So many elements from displacement 0 on; where MPI was given memory that begins earlier, how many
+    /// elements earlier ([`Boundary`]).
+    Elements {
+        lengths: Arc<[u64]>,
+        before: Option<Arc<[u64]>>,
+    },
     /// The regions that were published; displacements are addresses.
     Regions(Vec<Vec<Region>>),
 }
 
-/// A length and the kind of its elements travel in one word: the kind is in the low bits.
-const KIND_BITS: u32 = 8;
+/// A length, the kind of its elements and the number of those before it travel in one word.
+const KIND_BITS: u32 = 4;
+const BEFORE_BITS: u32 = 4;
+const MARK_BITS: u32 = KIND_BITS + BEFORE_BITS;
+
+/// MPICH 4.0.2 (ucx) accesses an exposed memory from the multiple of 16 below its base on: a put comes up to
+/// 15 bytes too early, into memory that was not exposed. So there MPI is given memory that begins at such a
+/// multiple, and displacements count from there.
+pub(super) struct Boundary;
+
+impl Boundary {
+    const BYTES: usize = 16;
+
+    fn is_needed() -> bool {
+        static IS_NEEDED: OnceLock<bool> = OnceLock::new();
+        *IS_NEEDED
+            .get_or_init(|| Library::at_run_time().is_ok_and(|library| library.is_mpich(4, 0)))
+    }
+
+    /// How many elements before this one the memory has to begin.
+    pub(super) fn elements_before<T: Element>(base: NonNull<T>) -> usize {
+        if Self::is_needed() {
+            base.as_ptr().addr() % Self::BYTES / size_of::<T>()
+        } else {
+            0
+        }
+    }
+
+    /// The length of allocated memory, behind which another rank's may begin.
+    pub(super) fn round_up<T: Element>(length: usize) -> usize {
+        let boundary = Self::BYTES / size_of::<T>();
+        if Self::is_needed() {
+            length.checked_next_multiple_of(boundary).unwrap_or(length)
+        } else {
+            length
+        }
+    }
+
+    /// Whether MPI may know another base and size than the window has.
+    pub(super) fn moves_memory() -> bool {
+        Self::is_needed()
+    }
+}
 
 impl Bounds {
     #[inline]
     pub(super) fn processes(&self) -> usize {
         match self {
-            Self::Elements(lengths) => lengths.len(),
+            Self::Elements { lengths, .. } => lengths.len(),
             Self::Regions(regions) => regions.len(),
         }
     }
 
-    /// Tells everybody the own length. The inner result is the same on every rank. Collective; one
+    /// What nobody knows yet.
+    pub(super) fn unknown() -> Self {
+        Self::Elements {
+            lengths: Arc::from([]),
+            before: None,
+        }
+    }
+
+    /// Tells everybody the own length, and how many elements MPI was given before it. The inner result is the same on every rank. Collective; one
     /// `MPI_Allgather` of 8 bytes.
     pub(super) fn gather<T: Element>(
         operation: &'static str,
         communicator: &Communicator,
         length: usize,
+        before: usize,
     ) -> Result<Result<Self>> {
-        let kind = T::KIND as u64;
+        const {
+            assert!((T::KIND as u64) < 1 << KIND_BITS);
+            assert!(Boundary::BYTES <= 1 << BEFORE_BITS);
+        }
+        let marks = (before as u64) << KIND_BITS | T::KIND as u64;
         let mut words = vec![0; communicator.size()];
-        communicator.all_gather(&[(length as u64) << KIND_BITS | kind], &mut words)?;
-        let other = words
-            .iter()
-            .position(|word| word & ((1 << KIND_BITS) - 1) != words[0] & ((1 << KIND_BITS) - 1));
+        communicator.all_gather(&[(length as u64) << MARK_BITS | marks], &mut words)?;
+        let kind = |word: u64| word & ((1 << KIND_BITS) - 1);
+        let other = words.iter().position(|&word| kind(word) != kind(words[0]));
         if let Some(rank) = other {
             return Ok(Err(Error::argument(
                 operation,
@@ -51,19 +110,22 @@ impl Bounds {
                 "the same on every rank",
             )));
         }
-        for word in &mut words {
-            *word >>= KIND_BITS;
-        }
-        Ok(Ok(Self::Elements(words.into())))
+        let before = words
+            .iter()
+            .map(|word| word >> KIND_BITS & ((1 << BEFORE_BITS) - 1));
+        let is_moved = before.clone().any(|before| before > 0);
+        let before = is_moved.then(|| before.collect());
+        let lengths = words.iter().map(|word| word >> MARK_BITS).collect();
+        Ok(Ok(Self::Elements { lengths, before }))
     }
 
-    /// Checks lengths that the caller knows, as far as this process can.
-    pub(super) fn check_given(
+    /// Lengths that the caller knows, checked as far as this process can; `None` where it has to be told more.
+    pub(super) fn given(
         operation: &'static str,
-        lengths: &[u64],
+        lengths: Arc<[u64]>,
         communicator: &Communicator,
         length: usize,
-    ) -> Result<()> {
+    ) -> Result<Option<Self>> {
         let (rank, size) = (communicator.rank(), communicator.size());
         if lengths.len() != size {
             return Err(Error::argument(
@@ -81,7 +143,11 @@ impl Bounds {
                 format!("the {length} elements that it exposes"),
             ));
         }
-        Ok(())
+        let bounds = Self::Elements {
+            lengths,
+            before: None,
+        };
+        Ok((!Boundary::is_needed()).then_some(bounds))
     }
 
     /// Checks that a rank exposes `extent` elements from a displacement on, and that MPI's integer for the
@@ -94,17 +160,23 @@ impl Bounds {
         displacement: u64,
         extent: u64,
     ) -> Result<sys::MPI_Aint> {
-        let inside = match self {
-            Self::Elements(lengths) => displacement
-                .checked_add(extent)
-                .is_some_and(|end| end <= lengths[rank]),
+        let (inside, before) = match self {
+            Self::Elements { lengths, before } => (
+                displacement
+                    .checked_add(extent)
+                    .is_some_and(|end| end <= lengths[rank]),
+                before.as_ref().map_or(0, |before| before[rank]),
+            ),
             Self::Regions(_) if extent == 0 => return Ok(0),
-            Self::Regions(regions) => regions[rank]
-                .iter()
-                .any(|region| region.holds::<T>(displacement, extent)),
+            Self::Regions(regions) => (
+                regions[rank]
+                    .iter()
+                    .any(|region| region.holds::<T>(displacement, extent)),
+                0,
+            ),
         };
         if inside {
-            address(operation, "displacement", displacement)
+            address(operation, "displacement", displacement + before)
         } else {
             Err(self.outside(operation, rank, displacement, extent))
         }
@@ -119,7 +191,7 @@ impl Bounds {
         extent: u64,
     ) -> Error {
         let expected = match self {
-            Self::Elements(lengths) => {
+            Self::Elements { lengths, .. } => {
                 let length = lengths[rank];
                 format!("a range inside the {length} elements that rank {rank} exposes")
             }

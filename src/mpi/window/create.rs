@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::bounds::Bounds;
+use super::bounds::{Boundary, Bounds};
 use super::epoch::Open;
 use super::memory::{Memory, Owner};
 use crate::mpi::communicator::Communicator;
@@ -154,15 +154,22 @@ impl<T: Element> Window<T> {
         info: Option<&Info>,
     ) -> Result<Self> {
         const CALL: &str = "MPI_Win_create";
-        if let Some(lengths) = &lengths {
-            Bounds::check_given(CALL, lengths, communicator, length)?;
-        }
+        let known = match lengths {
+            Some(lengths) => Bounds::given(CALL, lengths, communicator, length)?,
+            None => None,
+        };
+        let before = if length == 0 {
+            0
+        } else {
+            Boundary::elements_before(base)
+        };
         let address = if length == 0 {
             std::ptr::null_mut()
         } else {
-            base.as_ptr().cast()
+            // Only MPI's address of what is never accessed: displacements begin behind it.
+            base.as_ptr().wrapping_sub(before).cast()
         };
-        let bytes = bytes::<T>(CALL, length)?;
+        let bytes = bytes::<T>(CALL, length.saturating_add(before))?;
         let raw = Self::new_window(communicator, |raw| {
             // SAFETY: the memory is valid, and every bit pattern that a remote process may write is a
             // valid element. The window is given to MPI_Win_free before its owner goes.
@@ -178,11 +185,47 @@ impl<T: Element> Window<T> {
             }
         })?;
         let mut window = Self::adopt(raw, communicator, base, length, owner);
-        match lengths {
-            Some(lengths) => window.bounds = Bounds::Elements(lengths),
-            None => window.gather_bounds(CALL, communicator)?,
+        match known {
+            Some(bounds) => window.bounds = bounds,
+            None => window.gather_bounds(CALL, communicator, before)?,
         }
         Ok(window)
+    }
+
+    /// Takes over a window that was made through [`crate::sys`]. Collective; one `MPI_Allgather` of 8 bytes. Its
+    /// errors are returned from then on. What it exposes stays the caller's to free, after the window.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a window of the communicator's processes in the same order, with a displacement unit of
+    /// `size_of::<T>()`, on which no epoch is open; nobody else frees it. It exposes `length` elements from `base`
+    /// on, as [`Window::create_raw`] asks for; with MPICH 4.0, `base` is a multiple of 16, since that accesses
+    /// other memory otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Window::create`].
+    pub unsafe fn from_raw(
+        raw: sys::MPI_Win,
+        communicator: &Communicator,
+        base: NonNull<T>,
+        length: usize,
+    ) -> Result<Self> {
+        // SAFETY: the window is valid. Only its own error handler is changed.
+        unsafe { mpi!(MPI_Win_set_errhandler(raw, sys::MALLEUS_ERRORS_RETURN))? };
+        let mut window = Self::adopt(raw, communicator, base, length, Owner::Borrow);
+        window.gather_bounds("MPI_Win_create", communicator, 0)?;
+        Ok(window)
+    }
+
+    /// Gives the window away, which then has to be freed through [`crate::sys`]: its handle, and the elements
+    /// that it exposes from a base on. The memory of a vector is left behind with it, and is never deallocated;
+    /// that of MPI goes with the window.
+    #[must_use]
+    pub fn into_raw(mut self) -> (sys::MPI_Win, NonNull<T>, usize) {
+        self.owner = Owner::Borrow;
+        let raw = std::mem::replace(&mut self.raw, sys::MALLEUS_WIN_NULL);
+        (raw, self.base, self.length)
     }
 
     /// Calls what creates a window, and lets its errors come back.
@@ -213,7 +256,7 @@ impl<T: Element> Window<T> {
         Self {
             raw,
             rank: communicator.rank(),
-            bounds: Bounds::Elements(Arc::from([])),
+            bounds: Bounds::unknown(),
             base,
             length,
             owner,
@@ -229,9 +272,10 @@ impl<T: Element> Window<T> {
         &mut self,
         operation: &'static str,
         communicator: &Communicator,
+        before: usize,
     ) -> Result<()> {
         let borrowed = matches!(self.owner, Owner::Borrow);
-        let found = match Bounds::gather::<T>(operation, communicator, self.length) {
+        let found = match Bounds::gather::<T>(operation, communicator, self.length, before) {
             Ok(Ok(bounds)) => {
                 self.bounds = bounds;
                 return Ok(());

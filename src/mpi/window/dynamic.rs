@@ -227,7 +227,7 @@ impl<T: Element> DynamicWindow<T> {
         self.window.check_rank("DynamicWindow::regions", rank)?;
         match &self.window.bounds {
             Bounds::Regions(regions) => Ok(&regions[rank]),
-            Bounds::Elements(_) => Ok(&[]),
+            Bounds::Elements { .. } => Ok(&[]),
         }
     }
 

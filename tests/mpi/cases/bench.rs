@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::command("bench_window_tells_all_phases", window).seconds(180),
         Case::command("bench_window_on_a_merged_communicator", merged)
+            .needs_spawn()
             .seconds(180)
             .needs_spawn(),
         Case::command("bench_window_on_some_ranks", some_ranks).seconds(180),

@@ -1,28 +1,19 @@
 //! Collectives with a root, reductions of parts, forms in place, and what is refused before MPI is called.
 
-use malleus::mpi::collective::BlockLayout;
+use malleus::mpi::collective::{BlockLayout, StridedLayout, Strides};
 use malleus::mpi::{Communicator, Error, Operation, Result};
 
-use super::{expect, on_each_communicator};
+use super::expect;
+use super::persistent::transposed;
 use crate::harness::{Case, Outcome};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::ranks("collectives_rooted", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, rooted)
-        }),
-        Case::ranks("collectives_reductions", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, reductions)
-        }),
-        Case::ranks("collectives_gathers", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, gathers)
-        }),
-        Case::ranks("collectives_empty", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, empty)
-        }),
-        Case::ranks("collectives_refused", &[2], |environment| {
-            on_each_communicator(environment, refused)
-        }),
+        Case::on_each("collectives_rooted", &[1, 2, 3], rooted),
+        Case::on_each("collectives_reductions", &[1, 2, 3], reductions),
+        Case::on_each("collectives_gathers", &[1, 2, 3], gathers),
+        Case::on_each("collectives_empty", &[1, 2, 3], empty),
+        Case::on_each("collectives_refused", &[2], refused),
     ]
 }
 
@@ -214,6 +205,36 @@ fn gathers(communicator: &Communicator) -> Outcome {
     let expected = (0..size).map(|from| value(from, rank)).collect();
     expect("all_to_all in place", buffer, expected)?;
 
+    let (columns, rows) = transposed(size);
+    let sent: Vec<i64> = (0..4 * size)
+        .map(|index| {
+            let to = index % (2 * size) / 2;
+            value(rank, 4 * to + index / (2 * size) * 2 + index % 2)
+        })
+        .collect();
+    let mut received = vec![-7; 4 * size];
+    communicator.all_to_all_w(&sent, &columns, &mut received, &rows)?;
+    let expected: Vec<i64> = (0..4 * size)
+        .map(|index| value(index / 4, 4 * rank + index % 4))
+        .collect();
+    expect("all_to_all_w", &received, &expected)?;
+    received.fill(-7);
+    communicator.exchange(|exchange| {
+        exchange
+            .iall_to_all_w(&sent, &columns, &mut received, &rows)?
+            .wait()
+    })?;
+    expect("iall_to_all_w", &received, &expected)?;
+    let mut buffer = sent;
+    communicator.all_to_all_w_in_place(&mut buffer, &columns)?;
+    let expected: Vec<i64> = (0..4 * size)
+        .map(|index| {
+            let from = index % (2 * size) / 2;
+            value(from, 4 * rank + index / (2 * size) * 2 + index % 2)
+        })
+        .collect();
+    expect("all_to_all_w in place", buffer, expected)?;
+
     // Two ranks exchange as many elements as the higher of them says.
     let mut layout = BlockLayout::empty(size);
     let mut end = 1;
@@ -309,6 +330,29 @@ fn refused(communicator: &Communicator) -> Outcome {
     let scattered = communicator.reduce_scatter(&[0; 20], &mut [], &counts, sum);
     refused("reduce_scatter into too little", scattered, "receive")?;
     let wrong = communicator.reduce_scatter(&send, &mut receive, &[1], sum);
+    let part = |displacement, block, stride, count| {
+        let strides = Strides {
+            displacement,
+            block,
+            stride,
+            count,
+        };
+        StridedLayout::new(vec![strides; size])
+    };
+    let mut of_four = [0; 4];
+    for (what, layout) in [
+        ("a part beyond the end", part(1, 1, 3, 2)),
+        ("blocks that overlap", part(0, 2, 1, 2)),
+        ("a stride beyond usize", part(0, 1, usize::MAX, 3)),
+        ("a part beyond usize", part(usize::MAX, 1, 1, 1)),
+        ("no part", StridedLayout::default()),
+    ] {
+        let exchanged = communicator.all_to_all_w(&send, &layout, &mut of_four, &layout);
+        refused(what, exchanged, "send layout")?;
+        let nothing = part(usize::MAX, 0, 0, 5);
+        let exchanged = communicator.all_to_all_w(&send, &nothing, &mut of_four, &layout);
+        refused(what, exchanged, "receive layout")?;
+    }
     if size > 1 {
         refused("a count for one rank only", wrong, "counts")?;
         let mut twice = BlockLayout::empty(size);

@@ -18,22 +18,27 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::ranks("ten_resizes_col", &[1, 3], |environment| {
             ten_resizes(environment, Method::Collective, false)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("ten_resizes_rma1", &[1, 3], |environment| {
             ten_resizes(environment, Method::RmaLock, false)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("ten_resizes_rma2", &[1, 3], |environment| {
             ten_resizes(environment, Method::RmaLockAll, false)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("ten_resizes_col_lean", &[1, 3], |environment| {
             ten_resizes(environment, Method::Collective, true)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("ten_resizes_rma2_lean", &[1, 3], |environment| {
             ten_resizes(environment, Method::RmaLockAll, true)
-        }),
-        Case::ranks("each_kind_three_times", &[1, 2], each_kind_three_times),
-        Case::ranks("books_of_a_script", &[2], books_of_a_script),
-        Case::ranks("a_released_cohort_ends", &[1], a_released_cohort_ends),
+        })
+        .needs_spawn(),
+        Case::ranks("each_kind_three_times", &[1, 2], each_kind_three_times).needs_spawn(),
+        Case::ranks("books_of_a_script", &[2], books_of_a_script).needs_spawn(),
+        Case::ranks("a_released_cohort_ends", &[1], a_released_cohort_ends).needs_spawn(),
         Case::ranks("a_parked_rank_sleeps", &[2], a_parked_rank_sleeps),
         Case::ranks(
             "no_resize_to_the_current_size",
@@ -44,45 +49,54 @@ pub fn cases() -> Vec<Case> {
             "a_start_that_cannot_be_is_refused",
             &[1, 2],
             a_start_that_cannot_be_is_refused,
-        ),
-        Case::ranks("no_memory_on_a_source", &[1, 2], no_memory_on_a_source),
-        Case::ranks("no_memory_on_a_newcomer", &[1, 2], no_memory_on_a_newcomer),
+        )
+        .needs_spawn(),
+        Case::ranks("no_memory_on_a_source", &[1, 2], no_memory_on_a_source).needs_spawn(),
+        Case::ranks("no_memory_on_a_newcomer", &[1, 2], no_memory_on_a_newcomer).needs_spawn(),
         Case::ranks(
             "a_clone_of_the_communicator",
             &[2],
             a_clone_of_the_communicator,
-        ),
+        )
+        .needs_spawn(),
         Case::ranks(
             "an_end_instead_of_a_commit",
             &[1, 2],
             an_end_instead_of_a_commit,
-        ),
+        )
+        .needs_spawn(),
         Case::ranks("a_clone_at_the_end", &[2], a_clone_at_the_end),
         Case::ranks(
             "an_array_that_a_sleeper_lacks",
             &[2],
             an_array_that_a_sleeper_lacks,
-        ),
-        Case::ranks("arrays_in_another_order", &[2], arrays_in_another_order),
+        )
+        .needs_spawn(),
+        Case::ranks("arrays_in_another_order", &[2], arrays_in_another_order).needs_spawn(),
         Case::ranks(
             "many_start_while_one_sleeps",
             &[2],
             many_start_while_one_sleeps,
-        ),
+        )
+        .needs_spawn(),
         Case::ranks(
             "an_array_that_is_not_passed",
             &[2],
             an_array_that_is_not_passed,
-        ),
+        )
+        .needs_spawn(),
         Case::ranks("a_wrong_checksum_col", &[1, 2], |environment| {
             a_wrong_checksum(environment, Method::Collective)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("a_wrong_checksum_rma1", &[1, 2], |environment| {
             a_wrong_checksum(environment, Method::RmaLock)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("a_wrong_checksum_rma2", &[1, 2], |environment| {
             a_wrong_checksum(environment, Method::RmaLockAll)
-        }),
+        })
+        .needs_spawn(),
         Case::ranks("worker_that_never_joins", &[], worker_that_never_joins),
         Case::ranks("worker_that_panics", &[], worker_that_panics),
         Case::ranks(
@@ -93,8 +107,9 @@ pub fn cases() -> Vec<Case> {
         Case::command(
             "a_start_that_never_joins_ends_the_job",
             a_start_that_never_joins_ends_the_job,
-        ),
-        Case::command("a_panic_ends_the_job", a_panic_ends_the_job),
+        )
+        .needs_spawn(),
+        Case::command("a_panic_ends_the_job", a_panic_ends_the_job).needs_spawn(),
         Case::command(
             "a_panic_of_a_helper_thread_ends_the_job",
             a_panic_of_a_helper_thread_ends_the_job,

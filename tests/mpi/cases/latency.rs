@@ -7,27 +7,27 @@ use malleus::latency::{self, Recorder};
 use malleus::mpi::window::{Assertion, Window};
 use malleus::mpi::{Communicator, Environment};
 
-use super::{expect, on_each_communicator};
+use super::expect;
 use crate::harness::{Case, Outcome, Run};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::ranks("latency_merges_over_ranks", &[1, 2, 4], merge),
+        Case::on_each("latency_merges_over_ranks", &[1, 2, 4], merge),
         Case::ranks("latency_collects_at_a_root", &[3], collect),
         Case::ranks("latency_of_mpi_calls", &[2], calls),
-        Case::command("latency_of_a_solve_with_resizes", solve).seconds(120),
+        Case::command("latency_of_a_solve_with_resizes", solve)
+            .needs_spawn()
+            .seconds(120),
     ]
 }
 
-fn merge(environment: &Environment) -> Outcome {
-    on_each_communicator(environment, |communicator| {
-        for root in [0, communicator.size() - 1] {
-            merge_at(communicator, root)?;
-        }
-        let size = communicator.size();
-        let refused = communicator.merge_latency(&Recorder::new(), size);
-        expect("no such root", refused.is_err(), true)
-    })
+fn merge(communicator: &Communicator) -> Outcome {
+    for root in [0, communicator.size() - 1] {
+        merge_at(communicator, root)?;
+    }
+    let size = communicator.size();
+    let refused = communicator.merge_latency(&Recorder::new(), size);
+    expect("no such root", refused.is_err(), true)
 }
 
 /// Rank r records r + 1 latencies of r + 1 µs each, and some that only it has.

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
         Case::ranks("spawn_multiple", &[1, 2], multiple).needs_spawn(),
         Case::ranks("spawn_found_by_name", &[1], by_name).needs_spawn(),
         Case::ranks("spawn_from_a_part", &[2], from_a_part).needs_spawn(),
-        Case::ranks("spawn_refused", &[1, 3], refused),
+        Case::ranks("spawn_refused", &[1, 3], refused).needs_spawn(),
         Case::ranks("ports", &[2, 3], ports).skip_on(without_ports),
         Case::ranks("ports_refused", &[2], ports_refused).skip_on(without_ports),
         Case::ranks("worker_that_publishes", &[], publishes),

@@ -12,30 +12,20 @@ use malleus::mpi::{
 };
 
 use super::collectives::{filled, refused_argument};
+use super::expect;
 use super::persistent::ends_with;
-use super::{expect, on_each_communicator};
 use crate::harness::{Case, Outcome, Run};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::ranks("point_to_point", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, point_to_point)
-        }),
+        Case::on_each("point_to_point", &[1, 2, 3], point_to_point),
         Case::ranks("point_to_point_errors", &[2], point_to_point_errors),
         Case::ranks("other_elements", &[2], other_elements),
-        Case::ranks("requests_in_a_scope", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, in_a_scope)
-        }),
-        Case::ranks("request_sets", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, sets)
-        }),
+        Case::on_each("requests_in_a_scope", &[1, 2, 3], in_a_scope),
+        Case::on_each("request_sets", &[1, 2, 3], sets),
         Case::ranks("request_errors", &[2], request_errors),
-        Case::ranks("collectives_in_a_scope", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, collectives_in_a_scope)
-        }),
-        Case::ranks("owned_requests", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, owned)
-        }),
+        Case::on_each("collectives_in_a_scope", &[1, 2, 3], collectives_in_a_scope),
+        Case::on_each("owned_requests", &[1, 2, 3], owned),
         Case::ranks("requests_as_raw", &[2], raw),
         Case::ranks("worker_that_drops_a_request", &[], drops_a_request),
         Case::command("a_request_dropped_ends_the_job", |run| {

@@ -4,15 +4,13 @@ use malleus::mpi::process::PublishedName;
 use malleus::mpi::{Communicator, Environment, Error, ErrorClass, Info, Operation, ThreadLevel};
 use malleus::sys;
 
+use super::expect;
 use super::persistent::ends_with;
-use super::{expect, on_each_communicator};
 use crate::harness::{Case, Outcome};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::ranks("thread_communicators", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, on_two_threads)
-        }),
+        Case::on_each("thread_communicators", &[1, 2, 3], on_two_threads),
         Case::ranks("worker_with_a_late_thread", &[], late_thread),
         Case::command("a_communicator_dropped_on_a_thread_ends_the_job", |run| {
             ends_with(run, "worker_with_a_late_thread", "dropped without free()")

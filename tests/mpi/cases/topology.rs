@@ -5,21 +5,15 @@ use malleus::mpi::topology::{Neighborhood, dimensions_of};
 use malleus::mpi::{Communicator, Comparison, Environment, Group, Info, SplitType};
 
 use super::collectives::refused_argument;
-use super::{expect, on_each_communicator};
+use super::expect;
 use crate::harness::{Case, Outcome};
 
 pub fn cases() -> Vec<Case> {
     vec![
         Case::ranks("cartesian", &[4, 6], cartesian),
-        Case::ranks("cartesian_neighbors", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, cartesian_neighbors)
-        }),
-        Case::ranks("distributed_graph", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, distributed_graph)
-        }),
-        Case::ranks("communicator_properties", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, properties)
-        }),
+        Case::on_each("cartesian_neighbors", &[1, 2, 3], cartesian_neighbors),
+        Case::on_each("distributed_graph", &[1, 2, 3], distributed_graph),
+        Case::on_each("communicator_properties", &[1, 2, 3], properties),
         Case::ranks("communicators_as_raw", &[2], raw),
         Case::ranks("groups", &[1, 4], groups),
         Case::ranks("info", &[1], info),

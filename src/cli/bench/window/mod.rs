@@ -11,6 +11,7 @@ use super::samples::{Samples, Summary};
 use super::{Failure, Header, Result, check_outputs, is_oversubscribed};
 use crate::cli::record::{Mpich, cores};
 use crate::mpi::bare::{BareWindow, Flavour};
+use crate::mpi::process::cannot_spawn;
 use crate::mpi::reference::Reference;
 use crate::mpi::window::Window;
 use crate::mpi::{Communicator, Environment, SpawnCommand};
@@ -232,6 +233,15 @@ impl Bench<'_> {
     }
 
     fn on_merged(&mut self, environment: &Environment, world: &Communicator) -> Result<()> {
+        if let Some(reason) = cannot_spawn() {
+            self.skipped.push(Skipped {
+                flavour: "every flavour",
+                communicator: Kind::Merged.name(),
+                ranks: world.size() + 1,
+                reason: reason.to_owned(),
+            });
+            return Ok(());
+        }
         let fatal = |error: std::io::Error| Failure::Fatal(error.to_string());
         let program = std::env::current_exe().map_err(fatal)?;
         let program = program

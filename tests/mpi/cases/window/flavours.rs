@@ -7,6 +7,7 @@ use malleus::mpi::window::{
     Assertion, DynamicWindow, FenceAssertion, Flavour, Model, Region, Window,
 };
 use malleus::mpi::{Communicator, Element, Environment, Error, Info};
+use malleus::sys;
 
 use super::{POISON, argument, can_share};
 use crate::cases::expect;
@@ -132,6 +133,73 @@ pub fn raw(communicator: &Communicator) -> Outcome {
     communicator.barrier()?;
     window.free()?;
     expect("own memory", memory, vec![rank as u8; rank + 1])
+}
+
+/// A window is given away, used through raw calls, taken over again, and still knows its bounds.
+#[allow(unsafe_code)]
+pub fn handles(communicator: &Communicator) -> Outcome {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let window = Window::create(communicator, vec![rank as i64; rank + 2], None)?;
+    let (raw, base, length) = window.into_raw();
+    expect("length", length, rank + 2)?;
+    let mut name = [0_u8; sys::MPI_MAX_OBJECT_NAME as usize];
+    let mut written = 0;
+    // SAFETY: the window is ours; its memory lives, and nobody has a reference to it.
+    let window = unsafe {
+        let code = sys::MPI_Win_set_name(raw, c"given away".as_ptr());
+        expect("code", code, sys::MPI_SUCCESS)?;
+        let code = sys::MPI_Win_get_name(raw, name.as_mut_ptr().cast(), &raw mut written);
+        expect("code", code, sys::MPI_SUCCESS)?;
+        Window::from_raw(raw, communicator, base, length)?
+    };
+    expect("name", window.name()?, "given away".to_owned())?;
+    let next = (rank + 1) % size;
+    let mut copy = [-1];
+    let read = |copy: &mut [i64], displacement| {
+        window.lock_all(Assertion::None, |epoch| {
+            epoch.get_now(copy, next, displacement)
+        })
+    };
+    read(&mut copy, next as u64 + 1)?;
+    expect("read from the next", copy, [next as i64])?;
+    argument(&read(&mut copy, next as u64 + 2), "displacement")?;
+    communicator.barrier()?;
+    expect("nothing to give", window.into_memory()?, vec![])
+}
+
+/// Memory at any address of an element: each rank at another one, and none accesses what lies before.
+pub fn at_any_address(communicator: &Communicator) -> Outcome {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let next = (rank + 1) % size;
+    let none = FenceAssertion::NONE;
+    let mut memory = [POISON as i16; 32];
+    let own = [rank as i16];
+    for offset in 0..16 {
+        memory.fill(POISON as i16);
+        let start = (offset + rank) % 16;
+        let mut read = [-1];
+        Window::scope(
+            communicator,
+            &mut memory[start..start + 4],
+            None,
+            |window| {
+                window.fence(none, none, |epoch| epoch.put(&own, next, 1))?;
+                window.fence(none, none, |epoch| epoch.get(&mut read, next, 1))
+            },
+        )?;
+        let mut expected = [POISON as i16; 32];
+        expected[start + 1] = ((rank + size - 1) % size) as i16;
+        expect("memory", memory, expected)?;
+        expect("read", read, own)?;
+    }
+    // Allocated ones lie behind each other where they are shared.
+    let window = Window::<i16>::allocate(communicator, rank + 1, None)?;
+    window.fence(none, none, |epoch| epoch.put(&own, next, next as u64))?;
+    let mut expected = vec![0; rank + 1];
+    expected[rank] = ((rank + size - 1) % size) as i16;
+    expect("allocated", window.memory().to_vec(), expected)?;
+    window.free()?;
+    Ok(())
 }
 
 /// Borrowed memory has what the others wrote when the scope is over; the window is freed on an error, too.

@@ -8,16 +8,13 @@ mod operations;
 use malleus::mpi::window::{DynamicWindow, Memory, Region, Window};
 use malleus::mpi::{Communicator, Error, Result};
 
-use super::on_each_communicator;
 use crate::harness::{Case, Mpich, Outcome};
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     macro_rules! on_each {
         ($($name:literal => $check:expr),* $(,)?) => {
-            $(cases.push(Case::ranks($name, &[1, 2, 3], |environment| {
-                on_each_communicator(environment, $check)
-            }));)*
+            $(cases.push(Case::on_each($name, &[1, 2, 3], $check));)*
         };
     }
     on_each! {
@@ -26,7 +23,9 @@ pub fn cases() -> Vec<Case> {
         "window_attributes" => flavours::attributes,
         "window_memory" => flavours::memory,
         "window_raw" => flavours::raw,
+        "window_handles" => flavours::handles,
         "window_scope" => flavours::scope,
+        "window_at_any_address" => flavours::at_any_address,
         "window_put_get" => |communicator| operations::in_each(communicator, operations::put_get),
         "window_strided" => |communicator| operations::in_each(communicator, operations::strided),
         "window_accumulate" => |communicator| operations::in_each(communicator, operations::accumulate),
@@ -49,13 +48,14 @@ pub fn cases() -> Vec<Case> {
         "window_one_epoch" => misuse::one_epoch,
         "window_errors" => misuse::errors,
     }
-    let shared_with_children =
-        Case::ranks("window_shared_with_children", &[1, 2, 3], |environment| {
-            on_each_communicator(environment, |communicator| match is_merged(communicator) {
-                true => flavours::shared(communicator),
-                false => Ok(()),
-            })
-        });
+    let shared_with_children = Case::on_each(
+        "window_shared_with_children",
+        &[1, 2, 3],
+        |communicator| match is_merged(communicator) {
+            true => flavours::shared(communicator),
+            false => Ok(()),
+        },
+    );
     cases.push(
         shared_with_children
             .needs_spawn()

@@ -314,7 +314,7 @@ pub fn compare_and_swap(place: &Place<'_>) -> Outcome {
     expect("who has it at the end", now, [winner])
 }
 
-/// The six forms on nobody move nothing; so does a fence with none at all.
+/// The seven forms on nobody move nothing; so does a fence with none at all.
 pub fn proc_null(place: &Place<'_>) -> Outcome {
     place.fill(POISON)?;
     let (source, one, compare) = ([1, 2], 1, POISON);
@@ -325,6 +325,7 @@ pub fn proc_null(place: &Place<'_>) -> Outcome {
         epoch.put(&source, PROC_NULL, 0)?;
         epoch.get(&mut get, PROC_NULL, 99)?;
         epoch.accumulate(&source, PROC_NULL, u64::MAX, sum)?;
+        epoch.accumulate(&source, PROC_NULL, 0, AccumulateOperation::Replace)?;
         epoch.get_accumulate(&source, &mut accumulated, PROC_NULL, 0, sum)?;
         epoch.fetch_and_op(&one, &mut fetched, PROC_NULL, 0, sum)?;
         epoch.compare_and_swap(&one, &compare, &mut swapped, PROC_NULL, 0)
