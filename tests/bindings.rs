@@ -77,6 +77,25 @@ fn the_constants_in_use_are_those_of_4_2_3() {
     assert!(compared > 60, "only {compared} constants were compared");
 }
 
+/// A change of the library's source does not run bindgen again.
+#[test]
+fn the_build_script_watches_no_source() {
+    let said = fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("cargo keeps it");
+    let watched: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once("rerun-if-changed=").map(|(_, file)| file))
+        .collect();
+    assert!(watched.contains(&"wrapper.h"), "{watched:?}");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in watched {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        assert!(
+            !path.starts_with(&source) && !source.starts_with(&path),
+            "{file}"
+        );
+    }
+}
+
 #[test]
 fn the_layouts_in_use_are_those_of_4_2_3() {
     let committed = structure(COMMITTED, "MPI_Status").expect("it is in the committed bindings");

@@ -60,8 +60,9 @@ pub fn main() -> ExitCode {
         }
     } else {
         let default = match arguments.command {
+            Command::Bench(ref bench) => u32::try_from(bench.ranks()).unwrap_or(u32::MAX),
             // One rank reads from the other.
-            Command::Bench(_) | Command::Env(_) => 2,
+            Command::Env(_) => 2,
             Command::Solve(_) | Command::Probe => 1,
         };
         let facts: Vec<_> = match arguments.command {

@@ -11,13 +11,23 @@ pub(super) fn all_to_all_v(
     receives: &[Bytes],
     target: &mut [u8],
 ) -> mpi::Result<()> {
-    let mut send_layout = BlockLayout::empty(communicator.size());
+    let (send_layout, receive_layout) = layouts(communicator.size(), sends, receives);
+    communicator.all_to_all_v(source, &send_layout, target, &receive_layout)
+}
+
+/// Where the pieces lie in the blocks, rank by rank.
+pub(super) fn layouts(
+    ranks: usize,
+    sends: &[Bytes],
+    receives: &[Bytes],
+) -> (BlockLayout, BlockLayout) {
+    let mut send_layout = BlockLayout::empty(ranks);
     for piece in sends {
         send_layout.set(piece.peer, piece.source_offset, piece.len);
     }
-    let mut receive_layout = BlockLayout::empty(communicator.size());
+    let mut receive_layout = BlockLayout::empty(ranks);
     for piece in receives {
         receive_layout.set(piece.peer, piece.target_offset, piece.len);
     }
-    communicator.all_to_all_v(source, &send_layout, target, &receive_layout)
+    (send_layout, receive_layout)
 }

@@ -4,18 +4,26 @@
 //! first NT ranks, and a rank can be both. What goes where is a [`plan`]; each method of paper R is a file
 //! of its own, and [`array()`] runs the one that is asked for.
 
+mod background;
 mod collective;
 mod one_sided;
 pub mod plan;
+mod variant;
+mod wait_targets;
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::mpi::{self, Communicator};
 use crate::partition::Partition;
 use plan::Plan;
+
+pub use background::{Background, Move};
+use collective::layouts;
+pub use variant::{Completion, Strategy, UnknownVariant, Variant};
 
 /// How the data of a resize moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -94,6 +102,52 @@ pub enum Error {
         /// The bytes that it should have.
         expected: u64,
     },
+    /// A blocking variant was to go on in the background.
+    #[error("{variant} is blocking: it does not go on in the background")]
+    NotInBackground {
+        /// The variant.
+        variant: Variant,
+    },
+    /// A threaded variant needs more of MPI.
+    #[error("threaded variants need MPI_THREAD_MULTIPLE, which MPI does not give here")]
+    ThreadLevel,
+    /// A helper thread panicked, or a step before failed.
+    #[error("the redistribution in the background has failed before")]
+    Helper,
+}
+
+/// Which groups of a resize a process belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leaves.
+    SourceOnly,
+    /// It is new.
+    TargetOnly,
+    /// It stays.
+    Both,
+}
+
+impl Role {
+    /// That of a rank of the communicator of a redistribution: sources are its first ranks, and so are targets.
+    #[must_use]
+    pub fn of(rank: usize, from: &Partition, to: &Partition) -> Self {
+        match (rank < from.ranks(), rank < to.ranks()) {
+            (true, true) => Self::Both,
+            (false, true) => Self::TargetOnly,
+            (_, false) => Self::SourceOnly,
+        }
+    }
+}
+
+/// How long the stages of a redistribution took on a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Creating windows.
+    pub expose: Duration,
+    /// Moving the data, epochs included.
+    pub transfer: Duration,
+    /// Freeing windows.
+    pub release: Duration,
 }
 
 /// One array's move, as one rank sees it.
@@ -111,7 +165,8 @@ pub struct Transfer<'a> {
     pub target: &'a mut [u8],
 }
 
-/// Moves one array from its sources to its targets. Collective over the communicator and blocking.
+/// Moves one array from its sources to its targets, and tells how long it took. Collective over the communicator and
+/// blocking.
 ///
 /// # Errors
 ///
@@ -121,7 +176,7 @@ pub fn array(
     communicator: &Communicator,
     method: Method,
     transfer: Transfer<'_>,
-) -> Result<(), Error> {
+) -> Result<Times, Error> {
     let rank = communicator.rank();
     check_length(
         "source",
@@ -141,12 +196,13 @@ pub fn array(
         &Plan::for_target(transfer.from, transfer.to, rank)?,
         transfer.element_size,
     );
-    match method {
+    let times = match method {
         Method::Collective => {
             let sends = bytes(
                 &Plan::for_source(transfer.from, transfer.to, rank)?,
                 transfer.element_size,
             );
+            let begun = Instant::now();
             collective::all_to_all_v(
                 communicator,
                 &sends,
@@ -154,6 +210,10 @@ pub fn array(
                 &receives,
                 transfer.target,
             )?;
+            Times {
+                transfer: begun.elapsed(),
+                ..Times::default()
+            }
         }
         Method::RmaLock => {
             one_sided::lock_each(communicator, &receives, transfer.source, transfer.target)?
@@ -161,8 +221,8 @@ pub fn array(
         Method::RmaLockAll => {
             one_sided::lock_all(communicator, &receives, transfer.source, transfer.target)?
         }
-    }
-    Ok(())
+    };
+    Ok(times)
 }
 
 /// A contiguous run of bytes that goes from one source to one target, with offsets in their blocks.

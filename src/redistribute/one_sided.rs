@@ -4,7 +4,9 @@
 //! nothing. The locks are shared and promise `MPI_MODE_NOCHECK`, since everybody only reads. As printed,
 //! the loops of the algorithms stop before the last source; they mean to include it.
 
-use super::Bytes;
+use std::time::Instant;
+
+use super::{Bytes, Times};
 use crate::mpi::window::{Assertion, LockKind, PassiveEpoch, Window};
 use crate::mpi::{self, Communicator};
 
@@ -14,8 +16,8 @@ pub(super) fn lock_each(
     receives: &[Bytes],
     source: &mut [u8],
     target: &mut [u8],
-) -> mpi::Result<()> {
-    Window::scope(communicator, source, None, |window| {
+) -> mpi::Result<Times> {
+    timed(communicator, source, |window| {
         window.locks(|epoch| {
             get_each(receives, target, |piece, destination| {
                 epoch.lock(LockKind::Shared, piece.peer, Assertion::NoCheck)?;
@@ -31,8 +33,8 @@ pub(super) fn lock_all(
     receives: &[Bytes],
     source: &mut [u8],
     target: &mut [u8],
-) -> mpi::Result<()> {
-    Window::scope(communicator, source, None, |window| {
+) -> mpi::Result<Times> {
+    timed(communicator, source, |window| {
         if receives.is_empty() {
             // Only a source: algorithm 3 opens no epoch there.
             return Ok(());
@@ -42,6 +44,25 @@ pub(super) fn lock_all(
                 get(epoch, piece, destination)
             })
         })
+    })
+}
+
+/// Runs `body` with a window over the source, and tells how long each stage took.
+fn timed(
+    communicator: &Communicator,
+    source: &mut [u8],
+    body: impl FnOnce(&Window<u8>) -> mpi::Result<()>,
+) -> mpi::Result<Times> {
+    let begun = Instant::now();
+    let (exposed, moved) = Window::scope(communicator, source, None, |window| {
+        let exposed = Instant::now();
+        body(window)?;
+        Ok::<_, mpi::Error>((exposed, Instant::now()))
+    })?;
+    Ok(Times {
+        expose: exposed - begun,
+        transfer: moved - exposed,
+        release: moved.elapsed(),
     })
 }
 

@@ -468,11 +468,8 @@ fn from_root<T: mpi::Element>(
         source: bytes_of_mut(&mut whole),
         target: bytes_of_mut(block),
     };
-    Ok(redistribute::array(
-        communicator,
-        Method::Collective,
-        transfer,
-    )?)
+    redistribute::array(communicator, Method::Collective, transfer)?;
+    Ok(())
 }
 
 fn inverse_diagonal(

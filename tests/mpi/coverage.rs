@@ -90,6 +90,7 @@ const CHAPTERS: &[Chapter] = &[
                 &["window_sync_flush"],
             ),
             ("sync", &["window_sync_flush"]),
+            ("epochs that stay open over calls", &["window_reading"]),
             ("one epoch at a time", &["window_one_epoch"]),
         ],
     ),
@@ -242,6 +243,17 @@ const CHAPTERS: &[Chapter] = &[
                 &["mpi_does_not_end_on_another_thread"],
             ),
             ("errors: class, code, text, argument", &["errors"]),
+        ],
+    ),
+    (
+        "Redistributions in the background",
+        &[
+            (
+                "every variant, the sources going on",
+                &["background_redistributions"],
+            ),
+            ("waited for at once", &["background_without_waiting"]),
+            ("what does not fit together", &["background_refused"]),
         ],
     ),
     (

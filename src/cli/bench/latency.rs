@@ -435,7 +435,7 @@ impl Report {
     }
 
     fn print(&self, percentiles: &[f64]) {
-        self.header.print();
+        self.header.print(("µs", "iterations"));
         println!(
             "# put, get, rget: until complete, in an open epoch; fence, pscw: a round with one put"
         );

@@ -3,6 +3,7 @@
 mod figure;
 mod latency;
 mod options;
+mod redistribute;
 mod samples;
 mod window;
 
@@ -29,12 +30,26 @@ enum Benchmark {
     /// What one-sided operations cost: put, get, flush, lock_all, fence and others, and whether they need
     /// the exposed rank.
     Latency(latency::Arguments),
+    /// What a redistribution costs, blocking and in the background: one cell of paper R's evaluation.
+    Redistribute(redistribute::Arguments),
+}
+
+impl Arguments {
+    /// On how many ranks it starts unless it is told.
+    pub(super) fn ranks(&self) -> usize {
+        match &self.benchmark {
+            // One rank reads from the other.
+            Benchmark::Window(_) | Benchmark::Latency(_) => 2,
+            Benchmark::Redistribute(arguments) => arguments.ranks(),
+        }
+    }
 }
 
 pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
     let result = match &arguments.benchmark {
         Benchmark::Window(arguments) => window::run(environment, arguments),
         Benchmark::Latency(arguments) => latency::run(environment, arguments),
+        Benchmark::Redistribute(arguments) => redistribute::run(environment, arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,6 +73,12 @@ impl From<crate::mpi::Error> for Failure {
     }
 }
 
+impl From<crate::redistribute::Error> for Failure {
+    fn from(error: crate::redistribute::Error) -> Self {
+        Self::Fatal(error.to_string())
+    }
+}
+
 type Result<T> = std::result::Result<T, Failure>;
 
 /// What every result says about itself.
@@ -74,11 +95,12 @@ struct Header {
 }
 
 impl Header {
-    fn print(&self) {
+    /// `what`: the unit of times, and what there are so many of.
+    fn print(&self, what: (&str, &str)) {
         let mpich = &self.mpich;
         println!(
-            "# malleus bench {}: µs, {} iterations after {}",
-            self.benchmark, self.iterations, self.warm_up
+            "# malleus bench {}: {}, {} {} after {}",
+            self.benchmark, what.0, self.iterations, what.1, self.warm_up
         );
         println!(
             "# MPICH {} ({}), netmod {}, provider {}, {}, {} ranks, {} cores{}",
@@ -100,8 +122,20 @@ impl Header {
 
 /// Finds out before the work whether its results can be written. Collective.
 fn check_outputs(communicator: &Communicator, output: &Output) -> Result<()> {
+    check_at_root(communicator, || output.check())
+}
+
+/// The same for the JSON result alone.
+fn check_json(communicator: &Communicator, target: Option<&Target>) -> Result<()> {
+    check_at_root(communicator, || target.map_or(Ok(()), Target::check))
+}
+
+fn check_at_root(
+    communicator: &Communicator,
+    check: impl FnOnce() -> std::result::Result<(), String>,
+) -> Result<()> {
     let problem = if communicator.rank() == 0 {
-        output.check().err()
+        check().err()
     } else {
         None
     };

@@ -120,6 +120,14 @@ impl FromStr for Sizes {
     }
 }
 
+/// A size that is not zero.
+pub(super) fn one_size(text: &str) -> Result<usize, String> {
+    match size(text)? {
+        0 => Err("zero bytes".to_owned()),
+        size => Ok(size),
+    }
+}
+
 fn size(text: &str) -> Result<usize, String> {
     let refused = || format!("{text:?} is no size, such as 8, 64K or 4MiB");
     let digits = text

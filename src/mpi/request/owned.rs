@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::memory::Block;
 use crate::mpi::collective::{BlockLayout, Call, Form, Memory};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, Operation};
@@ -74,6 +75,29 @@ unsafe impl<T: Element> Buffer for Arc<Vec<T>> {
     type Element = T;
     fn elements(&self) -> &[T] {
         self
+    }
+}
+
+// SAFETY: a block's mapping stays where it is, and is the only way to its bytes in this process.
+unsafe impl Buffer for Block {
+    type Element = u8;
+    fn elements(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl BufferMut for Block {
+    fn elements_mut(&mut self) -> &mut [u8] {
+        self.as_bytes_mut()
+    }
+}
+
+// SAFETY: as above; a block that is shared can't be written.
+unsafe impl Buffer for Arc<Block> {
+    type Element = u8;
+    fn elements(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 

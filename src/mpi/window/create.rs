@@ -145,7 +145,7 @@ impl<T: Element> Window<T> {
     /// # Safety
     ///
     /// As for [`Window::create_raw`]; `owner` owns the memory.
-    unsafe fn over(
+    pub(super) unsafe fn over(
         communicator: &Communicator,
         base: NonNull<T>,
         length: usize,

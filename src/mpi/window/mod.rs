@@ -31,6 +31,7 @@ mod generalized;
 mod memory;
 mod operations;
 mod passive;
+mod reads;
 mod requests;
 mod strided;
 
@@ -43,4 +44,5 @@ pub use fence::{FenceAssertion, FenceEpoch};
 pub use generalized::{ExposureEpoch, PostAssertion, StartedEpoch};
 pub use memory::Memory;
 pub use passive::{Assertion, LockKind, PassiveEpoch};
+pub use reads::Reading;
 pub use strided::Strided;

@@ -16,12 +16,18 @@ pub fn cases() -> Vec<Case> {
         Case::command("bench_window_tells_all_phases", window).seconds(180),
         Case::command("bench_window_on_a_merged_communicator", merged)
             .needs_spawn()
-            .seconds(180)
-            .needs_spawn(),
+            .seconds(180),
         Case::command("bench_window_on_some_ranks", some_ranks).seconds(180),
         Case::command("bench_window_writes_files_and_a_table", files).seconds(180),
         Case::command("bench_latency_tells_all_operations", latency).seconds(180),
         Case::command("bench_latency_prints_a_table", latency_table).seconds(180),
+        Case::command("bench_redistribute_grows", |run| redistribute(run, (1, 3)))
+            .needs_spawn()
+            .seconds(180),
+        Case::command("bench_redistribute_shrinks", |run| {
+            redistribute(run, (3, 2))
+        })
+        .seconds(180),
         Case::command("bench_refuses_bad_arguments", bad_arguments).seconds(120),
     ]
 }
@@ -395,6 +401,61 @@ fn refused(run: &Run, command: Command, text: &str) -> Outcome {
     )
 }
 
+/// Every variant, with as many bytes moved as the partitions say.
+fn redistribute(run: &Run, (from, to): (u64, u64)) -> Outcome {
+    let variants = "col,col-t,col-nb,col-wt,rma1,rma1-t,rma1-wt,rma2,rma2-t,rma2-wt,rma1-t-unlock,rma2-t-unlock";
+    let (from_text, to_text) = (from.to_string(), to.to_string());
+    let mut command = Command::new(program());
+    command
+        .args([
+            "bench",
+            "redistribute",
+            "--from",
+            &from_text,
+            "--to",
+            &to_text,
+        ])
+        .args(["--bytes", "96KiB", "--arrays", "2", "--variants", variants])
+        .args(["--reps", "1", "-x", "0", "--iteration", "1", "--json", "-"]);
+    let found: Value = serde_json::from_str(&succeeded(run, command)?.stdout)?;
+    let rows = found["rows"].as_array().ok_or("no rows")?;
+    let names: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row["variant"].as_str())
+        .collect();
+    expect("variants", names.join(","), variants.to_owned())?;
+    // Blocks of 6144 elements of 8 bytes on 1, 3 and 2 ranks: of 1 to 3, a third stays; of 3 to 2, the first
+    // third on rank 0, and the middle of the second on rank 1.
+    let kept = 2 * 8 * if from == 1 { 2048 } else { 2048 + 1024 };
+    for row in rows {
+        let name = row["variant"].as_str().unwrap_or_default();
+        let number = |key: &str| {
+            row[key]
+                .as_f64()
+                .ok_or_else(|| format!("{name}: {key} is {}", row[key]))
+        };
+        expect(name, row["verified"].as_bool(), Some(true))?;
+        expect(name, row["bytes"].as_u64(), Some(96 << 10))?;
+        expect(name, row["kept_bytes"].as_u64(), Some(kept))?;
+        expect(name, row["moved_bytes"].as_u64(), Some((96 << 10) - kept))?;
+        let stages = number("expose_s")? + number("move_s")? + number("release_s")?;
+        let told = format!("{name}: stages take {stages}");
+        expect(&told, stages > 0.0, true)?;
+        expect(name, number("expose_s")? > 0.0, name.starts_with("rma"))?;
+        expect(name, number("min_s")? <= number("p95_s")?, true)?;
+        expect(name, number("peak_rss_bytes")? > 0.0, true)?;
+        if name.contains('-') {
+            for key in ["omega", "omega_total", "iteration_s"] {
+                expect(key, number(key)? > 0.0, true)?;
+            }
+            expect(name, number("iterations_during")? >= 1.0, true)?;
+        } else {
+            expect(name, row["omega"].is_null(), true)?;
+        }
+    }
+    Ok(())
+}
+
 fn bad_arguments(run: &Run) -> Outcome {
     let missing = "/no/such/folder/x";
     let svg = format!("{missing}.svg");
@@ -417,6 +478,13 @@ fn bad_arguments(run: &Run) -> Outcome {
         (&["window", "--hgrm", "/dev/null/x"], "--hgrm"),
         (&["latency", "-m", "x"], "no size"),
         (&["latency", "--json", missing], "No such file"),
+        (&["redistribute", "--variants", "col,rma3"], "rma1-wt"),
+        (&["redistribute", "--bytes", "0"], "zero bytes"),
+        (&["redistribute", "--from", "3"], "there are 2 ranks"),
+        (
+            &["redistribute", "--json", missing, "--from", "2"],
+            "No such file",
+        ),
         (&["bandwidth"], "unrecognized subcommand"),
     ] {
         refused(run, bench("2", arguments), text)?;

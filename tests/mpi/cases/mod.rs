@@ -1,5 +1,6 @@
 //! The cases, one file per part of the library.
 
+mod background;
 mod bench;
 mod collectives;
 mod communication;
@@ -19,6 +20,7 @@ use crate::harness::{Case, Outcome};
 pub fn all() -> Vec<Case> {
     [
         crate::coverage::cases(),
+        background::cases(),
         bench::cases(),
         collectives::cases(),
         communication::cases(),

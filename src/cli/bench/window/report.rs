@@ -58,7 +58,7 @@ impl Report {
     }
 
     fn print(&self, percentiles: &[f64]) {
-        self.header.print();
+        self.header.print(("µs", "iterations"));
         println!("# maximum over ranks per iteration; c50: the same calls from C, in turns");
         let mut place = String::new();
         for row in &self.rows {

@@ -1,0 +1,458 @@
+//! Redistributions that go on while the application does: paper R's strategies Threading, Non-blocking and Wait
+//! Targets (sections II.B and III.B).
+//!
+//! What moves is constant: the application may read it meanwhile, and nobody writes it. So an operation holds
+//! the sources' blocks by [`Arc`], and owns the targets' new ones.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::plan::Plan;
+use super::variant::{Completion, Strategy, Variant};
+use super::wait_targets::{Transport, WaitTargets};
+use super::{Bytes, Error, Method, Role, Times, bytes, check_length, layouts};
+use crate::memory::Block;
+use crate::mpi::request::{OwnedRequest, Request};
+use crate::mpi::thread::ThreadCommunicator;
+use crate::mpi::window::Reading;
+use crate::mpi::{self, Communicator};
+use crate::partition::Partition;
+
+/// One array's move, as one rank sees it.
+#[derive(Debug)]
+pub struct Move {
+    /// Who owns what before.
+    pub from: Partition,
+    /// Who owns what after.
+    pub to: Partition,
+    /// Bytes of an element.
+    pub element_size: usize,
+    /// This rank's block before; empty on a rank that is no source.
+    pub source: Arc<Block>,
+    /// This rank's block after; empty on a rank that is no target.
+    pub target: Block,
+}
+
+/// A redistribution that goes on. [`Background::finish`] gives the new blocks.
+///
+/// Its tests never wait on a source, nor make a blocking collective call. They may say that everything is there in
+/// different iterations on different ranks; [`Background::finish`] is collective, and belongs where all ranks
+/// are: where they have agreed, with a collective of the application for example.
+#[derive(Debug)]
+#[must_use = "test or finish it"]
+pub struct Background {
+    flow: Flow,
+    times: Times,
+    begun: Instant,
+}
+
+#[derive(Debug)]
+enum Flow {
+    NonBlocking(Collectives),
+    CollectiveWaitTargets(WaitTargets<Collectives>),
+    OneSidedWaitTargets(WaitTargets<Reads>),
+    Threading(JoinHandle<Result<Moved, Error>>),
+    Done(Vec<Block>),
+    /// A step failed; its error was told.
+    Failed,
+}
+
+/// What a helper thread brings back.
+type Moved = (Vec<Block>, Times);
+
+type Reader = Reading<Arc<Block>, Block>;
+
+impl Background {
+    /// Starts to move arrays. Collective over the communicator, of sources and targets; blocking until
+    /// windows are created (Init_RMA), or the communicator is duplicated for the helper threads. A rank that is only
+    /// a target of a threaded variant does its part here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInBackground`] for a blocking variant; [`Error::ThreadLevel`] for a threaded one where MPI has less
+    /// than `MPI_THREAD_MULTIPLE`; [`Error::Plan`] and [`Error::Length`] for arguments that do not fit together, on
+    /// this rank before any communication; the MPI error otherwise.
+    pub fn start(
+        communicator: &Communicator,
+        variant: Variant,
+        moves: Vec<Move>,
+    ) -> Result<Self, Error> {
+        let begun = Instant::now();
+        let mut times = Times::default();
+        let rank = communicator.rank();
+        let prepared = moves
+            .into_iter()
+            .map(|moved| Prepared::new(moved, rank))
+            .collect::<Result<Vec<_>, _>>()?;
+        let role = prepared
+            .first()
+            .map_or(Role::SourceOnly, |first| first.role);
+        let flow = match (variant.strategy(), variant.method()) {
+            (Strategy::Blocking, _) => return Err(Error::NotInBackground { variant }),
+            (Strategy::NonBlocking, _) => {
+                Flow::NonBlocking(Collectives::start(communicator, prepared)?)
+            }
+            (Strategy::WaitTargets, Method::Collective) => {
+                // A rank that only sends has a request as well.
+                let role = if role == Role::SourceOnly {
+                    Role::Both
+                } else {
+                    role
+                };
+                let transport = Collectives::start(communicator, prepared)?;
+                Flow::CollectiveWaitTargets(WaitTargets::begin(role, transport)?)
+            }
+            (Strategy::WaitTargets, method) => {
+                let transport = Reads::start(communicator, method, prepared)?;
+                times.expose = begun.elapsed();
+                Flow::OneSidedWaitTargets(WaitTargets::begin(role, transport)?)
+            }
+            (Strategy::Threading(completion), method) => {
+                let environment = communicator.environment();
+                let multiple = environment.multiple().ok_or(Error::ThreadLevel)?;
+                let own = communicator.for_thread(&multiple)?;
+                let helper = move || in_thread(own, method, completion, prepared);
+                if role == Role::TargetOnly {
+                    let (blocks, spent) = helper()?;
+                    times = spent;
+                    Flow::Done(blocks)
+                } else {
+                    Flow::Threading(std::thread::spawn(helper))
+                }
+            }
+        };
+        Ok(Self { flow, times, begun })
+    }
+
+    /// Whether everything is there. Blocks on a rank that is only a target, but for NB.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error, after which the operation can't go on.
+    pub fn test(&mut self) -> Result<bool, Error> {
+        let done = match &mut self.flow {
+            Flow::NonBlocking(requests) => requests.test_reads()?,
+            Flow::CollectiveWaitTargets(flow) => flow.test()?,
+            Flow::OneSidedWaitTargets(flow) => flow.test()?,
+            Flow::Threading(helper) => helper.is_finished(),
+            Flow::Done(_) | Flow::Failed => true,
+        };
+        Ok(done)
+    }
+
+    /// Waits until everything is there, frees the windows, and gives the new blocks, in the order of the moves, with
+    /// the times of the stages on this rank. Collective and blocking.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Background::test`].
+    pub fn finish(mut self) -> Result<(Vec<Block>, Times), Error> {
+        match &mut self.flow {
+            Flow::NonBlocking(requests) => requests.wait_reads()?,
+            Flow::CollectiveWaitTargets(flow) => flow.finish()?,
+            Flow::OneSidedWaitTargets(flow) => flow.finish()?,
+            Flow::Threading(_) | Flow::Done(_) | Flow::Failed => {}
+        }
+        self.collect()?;
+        match self.flow {
+            Flow::Done(blocks) => Ok((blocks, self.times)),
+            _ => Err(Error::Helper),
+        }
+    }
+
+    /// Takes the blocks of what is complete.
+    fn collect(&mut self) -> Result<(), Error> {
+        let flow = std::mem::replace(&mut self.flow, Flow::Failed);
+        let blocks = match flow {
+            Flow::Done(blocks) => {
+                self.flow = Flow::Done(blocks);
+                return Ok(());
+            }
+            Flow::Failed => return Err(Error::Helper),
+            Flow::NonBlocking(mut requests) => {
+                requests.release()?;
+                requests.blocks
+            }
+            Flow::CollectiveWaitTargets(flow) => flow.transport.blocks,
+            Flow::OneSidedWaitTargets(flow) => {
+                self.times.release = flow.transport.release;
+                flow.transport.blocks
+            }
+            Flow::Threading(helper) => {
+                let (blocks, times) = helper.join().map_err(|_| Error::Helper)??;
+                self.times = times;
+                self.flow = Flow::Done(blocks);
+                return Ok(());
+            }
+        };
+        let spent = self.times.expose + self.times.release;
+        self.times.transfer = self.begun.elapsed().saturating_sub(spent);
+        self.flow = Flow::Done(blocks);
+        Ok(())
+    }
+}
+
+/// A move with its plan.
+#[derive(Debug)]
+struct Prepared {
+    role: Role,
+    sends: Vec<Bytes>,
+    receives: Vec<Bytes>,
+    source: Arc<Block>,
+    target: Block,
+}
+
+impl Prepared {
+    fn new(moved: Move, rank: usize) -> Result<Self, Error> {
+        let Move {
+            from,
+            to,
+            element_size,
+            source,
+            target,
+        } = moved;
+        check_length("source", source.len(), &from, rank, element_size)?;
+        check_length("target", target.len(), &to, rank, element_size)?;
+        Ok(Self {
+            role: Role::of(rank, &from, &to),
+            sends: bytes(&Plan::for_source(&from, &to, rank)?, element_size),
+            receives: bytes(&Plan::for_target(&from, &to, rank)?, element_size),
+            source,
+            target,
+        })
+    }
+}
+
+/// The collectives of all arrays.
+#[derive(Debug)]
+struct Collectives {
+    communicator: Communicator,
+    requests: Vec<OwnedRequest<(Arc<Block>, Block)>>,
+    barrier: Option<Request<'static>>,
+    blocks: Vec<Block>,
+}
+
+impl Collectives {
+    fn start(communicator: &Communicator, moves: Vec<Prepared>) -> Result<Self, Error> {
+        let mut requests = Vec::with_capacity(moves.len());
+        for moved in moves {
+            let (sends, receives) = layouts(communicator.size(), &moved.sends, &moved.receives);
+            requests.push(communicator.iall_to_all_v(
+                moved.source,
+                &sends,
+                moved.target,
+                &receives,
+            )?);
+        }
+        Ok(Self {
+            communicator: communicator.clone(),
+            requests,
+            barrier: None,
+            blocks: Vec::new(),
+        })
+    }
+}
+
+impl Transport for Collectives {
+    type Error = Error;
+
+    fn test_reads(&mut self) -> Result<bool, Error> {
+        // Every one is tested, since a test is what makes progress.
+        let mut all = true;
+        for request in &mut self.requests {
+            all &= request.test()?;
+        }
+        Ok(all)
+    }
+
+    fn wait_reads(&mut self) -> Result<(), Error> {
+        for request in self.requests.drain(..) {
+            let (_source, target) = request.wait()?;
+            self.blocks.push(target);
+        }
+        Ok(())
+    }
+
+    fn start_barrier(&mut self) -> Result<(), Error> {
+        self.barrier = Some(self.communicator.ibarrier()?);
+        Ok(())
+    }
+
+    fn test_barrier(&mut self) -> Result<bool, Error> {
+        test_barrier(&mut self.barrier)
+    }
+
+    fn wait_barrier(&mut self) -> Result<(), Error> {
+        wait_barrier(&mut self.barrier)
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        self.wait_reads()
+    }
+}
+
+/// The windows of all arrays, and the reads from them.
+#[derive(Debug)]
+struct Reads {
+    communicator: Communicator,
+    readers: Vec<Reader>,
+    barrier: Option<Request<'static>>,
+    blocks: Vec<Block>,
+    release: Duration,
+}
+
+impl Reads {
+    /// Init_RMA, and the reads.
+    fn start(
+        communicator: &Communicator,
+        method: Method,
+        moves: Vec<Prepared>,
+    ) -> Result<Self, Error> {
+        let mut readers = Vec::with_capacity(moves.len());
+        for moved in moves {
+            readers.push(read_all(communicator, method, moved, Reading::read)?);
+        }
+        Ok(Self {
+            communicator: communicator.clone(),
+            readers,
+            barrier: None,
+            blocks: Vec::new(),
+            release: Duration::ZERO,
+        })
+    }
+}
+
+impl Transport for Reads {
+    type Error = Error;
+
+    fn test_reads(&mut self) -> Result<bool, Error> {
+        let mut all = true;
+        for reader in &mut self.readers {
+            all &= reader.test()?;
+        }
+        Ok(all)
+    }
+
+    fn wait_reads(&mut self) -> Result<(), Error> {
+        self.readers
+            .iter_mut()
+            .try_for_each(|reader| reader.wait().map_err(Error::from))
+    }
+
+    fn start_barrier(&mut self) -> Result<(), Error> {
+        self.barrier = Some(self.communicator.ibarrier()?);
+        Ok(())
+    }
+
+    fn test_barrier(&mut self) -> Result<bool, Error> {
+        // A source that reads nothing has to make progress for those that read from it: testing does.
+        test_barrier(&mut self.barrier)
+    }
+
+    fn wait_barrier(&mut self) -> Result<(), Error> {
+        wait_barrier(&mut self.barrier)
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        let begun = Instant::now();
+        for reader in self.readers.drain(..) {
+            let (_source, target) = reader.free()?;
+            self.blocks.push(target);
+        }
+        self.release = begun.elapsed();
+        Ok(())
+    }
+}
+
+fn test_barrier(barrier: &mut Option<Request<'static>>) -> Result<bool, Error> {
+    let done = match barrier {
+        Some(request) => request.test()?,
+        None => true,
+    };
+    if done {
+        *barrier = None;
+    }
+    Ok(done)
+}
+
+fn wait_barrier(barrier: &mut Option<Request<'static>>) -> Result<(), Error> {
+    match barrier.take() {
+        Some(request) => Ok(request.wait()?),
+        None => Ok(()),
+    }
+}
+
+/// A window, an epoch, and all reads of an array.
+fn read_all(
+    communicator: &Communicator,
+    method: Method,
+    moved: Prepared,
+    read: fn(&mut Reader, usize, u64, std::ops::Range<usize>) -> mpi::Result<()>,
+) -> Result<Reader, Error> {
+    let mut reader = Reading::create(communicator, moved.source, moved.target, None)?;
+    if method == Method::RmaLockAll && !moved.receives.is_empty() {
+        reader.lock_all()?;
+    }
+    for piece in &moved.receives {
+        if method == Method::RmaLock {
+            reader.lock(piece.peer)?;
+        }
+        let into = piece.target_offset..piece.target_offset + piece.len;
+        read(&mut reader, piece.peer, piece.source_offset as u64, into)?;
+    }
+    Ok(reader)
+}
+
+/// The whole algorithm, on a helper thread of a source, or on a target.
+fn in_thread(
+    own: ThreadCommunicator,
+    method: Method,
+    completion: Completion,
+    moves: Vec<Prepared>,
+) -> Result<Moved, Error> {
+    let communicator = own.communicator();
+    let mut times = Times::default();
+    let mut blocks = Vec::with_capacity(moves.len());
+    for mut moved in moves {
+        let begun = Instant::now();
+        if method == Method::Collective {
+            let (sends, receives) = layouts(communicator.size(), &moved.sends, &moved.receives);
+            communicator.all_to_all_v(
+                moved.source.as_bytes(),
+                &sends,
+                moved.target.as_bytes_mut(),
+                &receives,
+            )?;
+            times.transfer += begun.elapsed();
+            blocks.push(moved.target);
+            continue;
+        }
+        let read = match completion {
+            Completion::AtUnlock => Reading::get,
+            Completion::Polled => Reading::read,
+        };
+        let mut reader = read_all(communicator, method, moved, read)?;
+        times.expose += begun.elapsed();
+        let reading = Instant::now();
+        if completion == Completion::Polled {
+            let mut pause = SHORTEST;
+            while !reader.test()? {
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(LONGEST);
+            }
+        }
+        reader.unlock()?;
+        times.transfer += reading.elapsed();
+        let freeing = Instant::now();
+        let (_source, target) = reader.free()?;
+        times.release += freeing.elapsed();
+        blocks.push(target);
+    }
+    own.free()?;
+    Ok((blocks, times))
+}
+
+/// How long a helper thread sleeps between two tests.
+const SHORTEST: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(1);
