@@ -84,11 +84,11 @@ impl Library {
         }
     }
 
-    /// Whether it is an MPICH of this major and minor version.
-    pub(super) fn is_mpich(&self, major: u32, minor: u32) -> bool {
-        let version = self.name.strip_prefix("MPICH ");
-        let mut numbers = version.unwrap_or_default().split('.');
-        numbers.next() == Some(&major.to_string()) && numbers.next() == Some(&minor.to_string())
+    /// Major and minor version of an MPICH; `None` for another MPI.
+    pub(super) fn mpich_version(&self) -> Option<(u32, u32)> {
+        let version = self.name.strip_prefix("MPICH ")?;
+        let mut numbers = version.split('.').map(|number| number.parse().ok());
+        Some((numbers.next()??, numbers.next()??))
     }
 
     /// Whether this is another library, as far as both tell.
@@ -164,7 +164,10 @@ mod tests {
             ),
             "{refusal}"
         );
-        assert!(old.is_mpich(4, 0) && !old.is_mpich(4, 2) && !newest.is_mpich(4, 0));
+        assert_eq!(
+            [&old, &newest].map(Library::mpich_version),
+            [Some((4, 0)), Some((5, 0))]
+        );
         // An interface that was broken.
         assert!(mpich("6.0", "19:0:0").refusal(&reference).is_some());
     }
@@ -179,6 +182,7 @@ mod tests {
             ),
             "{refusal}"
         );
+        assert_eq!(other.mpich_version(), None);
         let silent = Library::parse("MPICH Version: 4.0.2\n");
         assert_eq!(other.refusal(&silent), None);
         assert!(other.differs_from(&silent) && !mpich("4.0.2", "14:2:2").differs_from(&silent));

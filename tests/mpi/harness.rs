@@ -58,8 +58,8 @@ impl Mpich {
 
     /// Why no process can be started.
     pub fn cannot_spawn(&self) -> Option<&'static str> {
-        (self.version == (4, 0) && self.netmod == "ucx")
-            .then_some("MPICH 4.0 with ucx can't start processes")
+        (self.version < (4, 3) && self.netmod == "ucx")
+            .then_some("MPICH 4.0 to 4.2 can't start processes with ucx")
     }
 }
 

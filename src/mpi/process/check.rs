@@ -14,14 +14,14 @@ use crate::mpi::runtime_check::Library;
 const CALL: &str = "MPI_Comm_spawn";
 
 /// Why no process can be started with the MPI library of this process, where that is known: with netmod ucx,
-/// MPICH 4.0 refuses every `MPI_Comm_spawn`. The same on every rank of a start.
+/// MPICH before 4.3 refuses every `MPI_Comm_spawn`. The same on every rank of a start.
 #[must_use]
 pub fn cannot_spawn() -> Option<&'static str> {
     let chosen = std::env::var("MPIR_CVAR_CH4_NETMOD");
     let by_default = crate::MPICH_DEVICE.trim_start_matches("ch4:");
     let is_ucx = chosen.as_deref().unwrap_or(by_default).starts_with("ucx");
-    let library = Library::at_run_time().ok()?;
-    (is_ucx && library.is_mpich(4, 0)).then_some("MPICH 4.0 with netmod ucx can't start processes")
+    let version = Library::at_run_time().ok()?.mpich_version()?;
+    (is_ucx && version < (4, 3)).then_some("MPICH before 4.3 can't start processes with netmod ucx")
 }
 
 /// Checks commands that are sent together.

@@ -39,8 +39,9 @@ impl Boundary {
 
     fn is_needed() -> bool {
         static IS_NEEDED: OnceLock<bool> = OnceLock::new();
-        *IS_NEEDED
-            .get_or_init(|| Library::at_run_time().is_ok_and(|library| library.is_mpich(4, 0)))
+        *IS_NEEDED.get_or_init(|| {
+            Library::at_run_time().is_ok_and(|library| library.mpich_version() == Some((4, 0)))
+        })
     }
 
     /// How many elements before this one the memory has to begin.
