@@ -63,7 +63,6 @@ impl Environment {
     ///
     /// As for [`Environment::init`].
     pub fn init_thread(level: ThreadLevel) -> Result<Self> {
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         if initialized()? {
             return Err(Error::state(
@@ -112,6 +111,8 @@ impl Environment {
     /// [`Environment::init`], or by another thread with less than `MPI_THREAD_MULTIPLE`, or where the MPI
     /// library is not one that serves what this program was built for; the MPI error otherwise.
     pub fn attach() -> Result<Self> {
+        // MPI counts as initialized before `init_thread` can say by whom.
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         if !initialized()? {
             return Err(Error::state(
                 "MPI_Comm_dup",
@@ -275,7 +276,8 @@ impl Environment {
         if !tool::has_variable(HEAVY_YIELD)? {
             return Ok(());
         }
-        tool::write_integer_variable(HEAVY_YIELD, i32::from(on))
+        // SAFETY: the variable is a switch, which MPICH reads whenever it polls.
+        unsafe { tool::write_integer_variable(HEAVY_YIELD, i32::from(on)) }
     }
 
     /// Ends the whole job at once, all its processes, with a message on standard error. `MPI_Abort`.
@@ -439,6 +441,9 @@ impl Drop for Inner {
         }
     }
 }
+
+/// Held by what starts MPI or attaches to it.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Whether this library has initialized MPI in this process.
 static OWNED: AtomicBool = AtomicBool::new(false);

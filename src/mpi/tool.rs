@@ -9,11 +9,16 @@ use crate::sys;
 /// this process. Local; `MPI_T_init_thread`, `MPI_T_cvar_get_index`, `MPI_T_cvar_handle_alloc`,
 /// `MPI_T_cvar_write`.
 ///
+/// # Safety
+///
+/// The value is one that the library's documentation allows for the variable at this time: MPICH checks none,
+/// and some end the job, or hang it.
+///
 /// # Errors
 ///
 /// [`Error::State`] with the code of the MPI_T call that failed, for example where the library has no
 /// variable of that name or refuses to change it after its initialization.
-pub fn write_integer_variable(name: &str, value: i32) -> Result<()> {
+pub unsafe fn write_integer_variable(name: &str, value: i32) -> Result<()> {
     let name = CString::new(name).map_err(|_| {
         Error::argument(
             "MPI_T_cvar_write",

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use super::collective::{BlockLayout, Call, Memory};
 use super::communicator::Communicator;
 use super::datatype::{Element, int, unsigned};
+use super::environment::Environment;
 use super::error::{Error, Result, mpi};
 use super::info::Info;
 use super::intercommunicator::check_rank;
@@ -104,13 +105,25 @@ pub trait Neighborhood: Deref<Target = Communicator> + private::Sealed {
     }
 }
 
+/// MPICH keeps coordinates in places for 16 numbers: `MPI_Cart_shift`, and what exchanges among neighbours, write
+/// beyond them for a grid of more dimensions (4.2.3).
+const MOST_DIMENSIONS: usize = 16;
+
+/// MPICH looks for factors up to the square root in an `int`, whose square overflows beyond this one: it then
+/// divides by zero (4.2.3).
+const MOST_TO_FACTOR: usize = 46_340 * 46_340;
+
 /// Factors a number of processes into dimensions as equal as possible; those that are not 0 already are
 /// kept. Local; `MPI_Dims_create`.
 ///
 /// # Errors
 ///
 /// [`Error::Argument`] where the given dimensions do not divide the number; the MPI error otherwise.
-pub fn dimensions_of(processes: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
+pub fn dimensions_of(
+    environment: &Environment,
+    processes: usize,
+    dimensions: &[usize],
+) -> Result<Vec<usize>> {
     const CALL: &str = "MPI_Dims_create";
     let mut given = dimensions.iter().filter(|&&dimension| dimension > 0);
     let product = given.try_fold(1_usize, |product, &size| product.checked_mul(size));
@@ -127,16 +140,18 @@ pub fn dimensions_of(processes: usize, dimensions: &[usize]) -> Result<Vec<usize
             expected,
         ));
     }
+    let to_factor = processes / product.unwrap_or(1);
+    if !is_complete && to_factor > MOST_TO_FACTOR {
+        let expected = format!("at most {MOST_TO_FACTOR} in all dimensions that are 0");
+        return Err(Error::argument(CALL, "processes", to_factor, expected));
+    }
     let mut raw = ints(CALL, "dimensions", dimensions)?;
     let count = int(CALL, "dimensions", raw.len())?;
-    // SAFETY: the list holds `count` integers.
-    unsafe {
-        mpi!(MPI_Dims_create(
-            int(CALL, "processes", processes)?,
-            count,
-            raw.as_mut_ptr()
-        ))?
-    };
+    let processes = int(CALL, "processes", processes)?;
+    environment.inner.returning_errors(|| {
+        // SAFETY: MPI is initialized as long as the environment lives; the list holds `count` integers.
+        unsafe { mpi!(MPI_Dims_create(processes, count, raw.as_mut_ptr())) }
+    })?;
     Ok(raw.into_iter().map(unsigned).collect())
 }
 
@@ -146,8 +161,8 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] unless every dimension has a size and a period, and the grid fits into the
-    /// communicator; the MPI error otherwise.
+    /// [`Error::Argument`] unless every dimension has a size and a period, there are at most 16, and the grid fits
+    /// into the communicator; the MPI error otherwise.
     pub fn create_cartesian(
         &self,
         dimensions: &[usize],
@@ -160,6 +175,11 @@ impl Communicator {
         if cells.is_none_or(|cells| cells == 0 || cells > self.size()) {
             let found = format!("{dimensions:?}");
             let expected = format!("1 to {} processes", self.size());
+            return Err(Error::argument(CALL, "dimensions", found, expected));
+        }
+        if dimensions.len() > MOST_DIMENSIONS {
+            let found = format!("{} of them", dimensions.len());
+            let expected = format!("at most {MOST_DIMENSIONS}");
             return Err(Error::argument(CALL, "dimensions", found, expected));
         }
         if periods.len() != dimensions.len() {

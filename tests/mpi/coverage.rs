@@ -74,7 +74,7 @@ const CHAPTERS: &[Chapter] = &[
             ("zero counts", &["window_put_get", "window_requests"]),
             (
                 "rank, displacement, length out of range",
-                &["window_bounds", "window_errors"],
+                &["window_bounds", "window_errors", "window_odd_allocations"],
             ),
         ],
     ),
@@ -156,6 +156,7 @@ const CHAPTERS: &[Chapter] = &[
                 &["point_to_point_errors"],
             ),
             ("messages of other elements", &["other_elements"]),
+            ("a status after the end of MPI", &["a_status_outlives_mpi"]),
             (
                 "wait, test, cancel",
                 &["requests_in_a_scope", "request_errors"],

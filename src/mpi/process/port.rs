@@ -120,7 +120,7 @@ impl Communicator {
 
     /// Connects to a port of another job. Only the root's name and info count. Collective and blocking,
     /// until the other side accepts; `MPI_Comm_connect`. MPICH reads the info key `timeout`, in
-    /// seconds.
+    /// seconds. It ends the job, with a message, where a name has the form of a port's and no address in it.
     ///
     /// # Errors
     ///

@@ -12,13 +12,36 @@ use crate::mpi::error::{Error, Result, mpi};
 use crate::mpi::info::Info;
 use crate::sys;
 
+/// Sizes that are tried before MPI is asked for them.
+const LARGE: sys::MPI_Aint = 1 << 30;
+
+/// Refuses memory that this process can't have: MPICH ends the job there.
+fn check_available(operation: &'static str, bytes: sys::MPI_Aint) -> Result<()> {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if bytes < LARGE {
+        return Ok(());
+    }
+    match memmap2::MmapMut::map_anon(size) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let expected = format!("memory that can be had: {error}");
+            Err(Error::argument(
+                operation,
+                "length",
+                format!("{size} bytes"),
+                expected,
+            ))
+        }
+    }
+}
+
 impl<T: Element> Window<T> {
     /// Exposes `length` elements, zero at first, that MPI allocates where access is fastest. Collective and
     /// blocking; `MPI_Win_allocate`, and one `MPI_Allgather` of 8 bytes.
     ///
     /// # Errors
     ///
-    /// As for [`Window::create`].
+    /// As for [`Window::create`]; [`Error::Argument`] for memory that this process can't have.
     pub fn allocate(
         communicator: &Communicator,
         length: usize,
@@ -26,6 +49,7 @@ impl<T: Element> Window<T> {
     ) -> Result<Self> {
         const CALL: &str = "MPI_Win_allocate";
         let bytes = bytes::<T>(CALL, Boundary::round_up::<T>(length))?;
+        check_available(CALL, bytes)?;
         let mut base: *mut T = std::ptr::null_mut();
         let raw = Self::new_window(communicator, |raw| {
             // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
@@ -51,7 +75,7 @@ impl<T: Element> Window<T> {
     ///
     /// # Errors
     ///
-    /// As for [`Window::create`]; the MPI error where memory can't be shared.
+    /// As for [`Window::allocate`]; the MPI error where memory can't be shared.
     pub fn allocate_shared(
         communicator: &Communicator,
         length: usize,
@@ -59,6 +83,7 @@ impl<T: Element> Window<T> {
     ) -> Result<Self> {
         const CALL: &str = "MPI_Win_allocate_shared";
         let bytes = bytes::<T>(CALL, length)?;
+        check_available(CALL, bytes)?;
         let mut base: *mut T = std::ptr::null_mut();
         let raw = Self::new_window(communicator, |raw| {
             // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
@@ -83,15 +108,14 @@ impl<T: Element> Window<T> {
         (base, length): (*mut T, usize),
         shared: bool,
     ) -> Result<Self> {
-        let base = match NonNull::new(base) {
-            Some(base) if length > 0 && base.is_aligned() => base,
-            _ if length == 0 => NonNull::dangling(),
-            _ => {
-                communicator
-                    .inner()
-                    .mark_failed("a window without memory was left behind".to_owned());
-                return Err(Error::state(operation, "MPI gave no aligned memory"));
-            }
+        // Where ranks ask for elements of different types, a shared memory may begin unaligned. This rank then exposes
+        // nothing, but takes part in the gather all the same, which finds the mismatch on every rank. It must not leave
+        // the gather out: the next one of the caller's would be taken for it, with a length of the caller's choice.
+        let usable = NonNull::new(base).filter(|base| base.is_aligned());
+        let is_unusable = length > 0 && usable.is_none();
+        let (base, length) = match usable {
+            Some(base) if length > 0 => (base, length),
+            _ => (NonNull::dangling(), 0),
         };
         // SAFETY: MPI has allocated so many bytes for this process, which nobody else knows of yet. The
         // pages may hold anything, and reading what was never written is undefined.
@@ -99,6 +123,10 @@ impl<T: Element> Window<T> {
         let mut window = Self::adopt(raw, communicator, base, length, Owner::Library { shared });
         // Also what keeps the others from writing before the memory is zero.
         window.gather_bounds(operation, communicator, 0)?;
+        if is_unusable {
+            // Dropping the window marks the environment failed.
+            return Err(Error::state(operation, "MPI gave no aligned memory"));
+        }
         Ok(window)
     }
 

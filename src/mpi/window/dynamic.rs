@@ -57,6 +57,8 @@ impl Region {
 #[derive(Debug)]
 pub struct DynamicWindow<T: Element> {
     window: Window<T>,
+    /// A duplicate of its own: on the caller's, a gather that another rank makes with numbers of its choice would be
+    /// taken for what that rank publishes, and so open any address there.
     communicator: Communicator,
     attached: Vec<Attached<T>>,
 }
@@ -73,12 +75,13 @@ struct Attached<T> {
 }
 
 impl<T: Element> DynamicWindow<T> {
-    /// A window without memory. Collective and blocking; `MPI_Win_create_dynamic`.
+    /// A window without memory. Collective and blocking; `MPI_Comm_dup`, `MPI_Win_create_dynamic`.
     ///
     /// # Errors
     ///
     /// The MPI error.
     pub fn create(communicator: &Communicator, info: Option<&Info>) -> Result<Self> {
+        let own = communicator.duplicate()?;
         let raw = Window::<T>::new_window(communicator, |raw| {
             // SAFETY: communicator and info are valid; the call writes the handle to `raw`.
             unsafe {
@@ -93,7 +96,7 @@ impl<T: Element> DynamicWindow<T> {
         window.bounds = Bounds::Regions(vec![Vec::new(); communicator.size()]);
         Ok(Self {
             window,
-            communicator: communicator.clone(),
+            communicator: own,
             attached: Vec::new(),
         })
     }
@@ -243,7 +246,8 @@ impl<T: Element> DynamicWindow<T> {
         Ok(unsafe { Memory::new(attached.base, attached.length()) })
     }
 
-    /// Frees the window and what is attached to it. Collective and blocking (a barrier); `MPI_Win_free`.
+    /// Frees the window and what is attached to it. Collective and blocking (a barrier); `MPI_Win_free`,
+    /// `MPI_Comm_free`.
     ///
     /// # Errors
     ///
@@ -253,7 +257,7 @@ impl<T: Element> DynamicWindow<T> {
         for attached in self.attached {
             drop(attached.into_vector());
         }
-        Ok(())
+        self.communicator.free()
     }
 
     fn find(&self, operation: &'static str, region: Region) -> Result<usize> {

@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::on_each("point_to_point", &[1, 2, 3], point_to_point),
         Case::ranks("point_to_point_errors", &[2], point_to_point_errors),
+        Case::bare("a_status_outlives_mpi", &[1], a_status_outlives_mpi),
         Case::ranks("other_elements", &[2], other_elements),
         Case::on_each("requests_in_a_scope", &[1, 2, 3], in_a_scope),
         Case::on_each("request_sets", &[1, 2, 3], sets),
@@ -110,6 +111,23 @@ fn point_to_point(communicator: &Communicator) -> Outcome {
     }
     communicator.barrier()?;
     Ok(())
+}
+
+/// MPI's own functions would end the process.
+fn a_status_outlives_mpi() -> Outcome {
+    let environment = Environment::init()?;
+    let alone = environment.self_communicator();
+    let mut received = [0_u16; 8];
+    let status = alone.send_receive((&[1_u16, 2, 3], 0, 5), (&mut received, 0, 5))?;
+    drop(alone);
+    environment.finalize()?;
+    let counts = (
+        status.count::<u16>(),
+        status.count::<u8>(),
+        status.count::<u32>(),
+    );
+    expect("counts", counts, (Some(3), Some(6), None))?;
+    expect("cancelled", status.is_cancelled(), false)
 }
 
 fn point_to_point_errors(environment: &Environment) -> Outcome {

@@ -26,11 +26,32 @@ fn cartesian(environment: &Environment) -> Outcome {
     let (rank, size) = (world.rank(), world.size());
     expect(
         "two equal dimensions",
-        dimensions_of(12, &[0, 0])?,
+        dimensions_of(environment, 12, &[0, 0])?,
         vec![4, 3],
     )?;
-    expect("one is given", dimensions_of(12, &[0, 2])?, vec![6, 2])?;
-    for impossible in [dimensions_of(12, &[5, 0]), dimensions_of(12, &[2, 3])] {
+    expect(
+        "one is given",
+        dimensions_of(environment, 12, &[0, 2])?,
+        vec![6, 2],
+    )?;
+    for (what, impossible) in [
+        (
+            "a prime",
+            dimensions_of(environment, 2_147_483_647, &[0, 0, 0]),
+        ),
+        (
+            "another",
+            dimensions_of(environment, 2_147_483_629, &[0, 0]),
+        ),
+    ] {
+        expect(what, refused_argument(impossible), Some("processes"))?;
+    }
+    let deep = world.create_cartesian(&[1; 17], &[true; 17], false);
+    expect("17 dimensions", refused_argument(deep), Some("dimensions"))?;
+    for impossible in [
+        dimensions_of(environment, 12, &[5, 0]),
+        dimensions_of(environment, 12, &[2, 3]),
+    ] {
         expect(
             "they do not divide",
             refused_argument(impossible),

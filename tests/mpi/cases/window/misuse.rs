@@ -139,6 +139,25 @@ pub fn one_epoch(communicator: &Communicator) -> Outcome {
     Ok(())
 }
 
+/// Each rank asks for memory of another type: every rank is told, and MPI is not asked for what can't be had.
+pub fn odd_allocations(communicator: &Communicator) -> Outcome {
+    let size = communicator.size();
+    if size > 1 && super::can_share(communicator) {
+        let result = if communicator.rank() == 0 {
+            Window::<u8>::allocate_shared(communicator, 3, None).map(drop)
+        } else {
+            Window::<f64>::allocate_shared(communicator, 2, None).map(drop)
+        };
+        argument(&result, "memory")?;
+    }
+    let huge = Window::<u64>::allocate(communicator, 1 << 50, None);
+    argument(&huge, "length")?;
+    let huge = Window::<u64>::allocate_shared(communicator, 1 << 50, None);
+    argument(&huge, "length")?;
+    communicator.barrier()?;
+    Ok(())
+}
+
 pub fn errors(communicator: &Communicator) -> Outcome {
     let size = communicator.size();
     let window = Window::create(communicator, exposed(communicator), None)?;

@@ -47,6 +47,7 @@ pub fn cases() -> Vec<Case> {
         "window_bounds" => misuse::bounds,
         "window_one_epoch" => misuse::one_epoch,
         "window_errors" => misuse::errors,
+        "window_odd_allocations" => misuse::odd_allocations,
     }
     let shared_with_children = Case::on_each(
         "window_shared_with_children",
