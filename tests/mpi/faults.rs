@@ -1,13 +1,14 @@
-//! Faults that tests bring about: memory that can't be had, and data that arrives wrong.
+//! Faults that tests bring about: memory that can't be had, and data that arrives wrong; and the number of windows
+//! that are created.
 //!
-//! The second goes through MPI's profiling interface (MPI standard, chapter 15.2): this program defines
-//! `MPI_Alltoallv` and `MPI_Get` itself, and passes the calls on under their second names.
+//! The last two go through MPI's profiling interface (MPI standard, chapter 15.2): this program defines
+//! `MPI_Alltoallv`, `MPI_Get` and `MPI_Win_create` itself, and passes the calls on under their second names.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use malleus::sys::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Win};
+use malleus::sys::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Win};
 
 static CORRUPT: AtomicBool = AtomicBool::new(false);
 
@@ -16,7 +17,22 @@ pub fn corrupt_received(corrupt: bool) {
     CORRUPT.store(corrupt, Ordering::Relaxed);
 }
 
+static WINDOWS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many windows this process has created with `MPI_Win_create`.
+pub fn windows_created() -> usize {
+    WINDOWS.load(Ordering::Relaxed)
+}
+
 unsafe extern "C" {
+    fn PMPI_Win_create(
+        base: *mut c_void,
+        size: MPI_Aint,
+        unit: c_int,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        win: *mut MPI_Win,
+    ) -> c_int;
     fn PMPI_Alltoallv(
         sendbuf: *const c_void,
         sendcounts: *const c_int,
@@ -38,6 +54,20 @@ unsafe extern "C" {
         target_type: MPI_Datatype,
         win: MPI_Win,
     ) -> c_int;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Win_create(
+    base: *mut c_void,
+    size: MPI_Aint,
+    unit: c_int,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    win: *mut MPI_Win,
+) -> c_int {
+    WINDOWS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller's arguments, unchanged.
+    unsafe { PMPI_Win_create(base, size, unit, info, comm, win) }
 }
 
 #[unsafe(no_mangle)]

@@ -38,6 +38,18 @@ pub fn cases() -> Vec<Case> {
         .needs_spawn(),
         Case::ranks("each_kind_three_times", &[1, 2], each_kind_three_times).needs_spawn(),
         Case::ranks("books_of_a_script", &[2], books_of_a_script).needs_spawn(),
+        Case::ranks("a_window_per_array_rma1", &[1, 2], |environment| {
+            a_window_per_array(environment, Method::RmaLock, 5)
+        })
+        .needs_spawn(),
+        Case::ranks("a_window_per_array_rma2", &[1, 2], |environment| {
+            a_window_per_array(environment, Method::RmaLockAll, 5)
+        })
+        .needs_spawn(),
+        Case::ranks("no_window_col", &[2], |environment| {
+            a_window_per_array(environment, Method::Collective, 0)
+        })
+        .needs_spawn(),
         Case::ranks("a_released_cohort_ends", &[1], a_released_cohort_ends).needs_spawn(),
         Case::ranks("a_parked_rank_sleeps", &[2], a_parked_rank_sleeps),
         Case::ranks(
@@ -373,6 +385,22 @@ fn each_kind_three_times(environment: &Environment) -> Outcome {
             if first == 1 { 3 } else { 2 },
         )?;
         expect("parks", count(|resize| resize.parked), 3)?;
+    }
+    Ok(())
+}
+
+/// RMA1 and RMA2 create one window per array and resize; COL creates none.
+fn a_window_per_array(environment: &Environment, method: Method, arrays: usize) -> Outcome {
+    let options = Options::default()
+        .manager(script("1:3 3:2 5:3")?)
+        .method(method);
+    let mut application = Application::start(environment, options)?;
+    let root = is_root(environment, &application.job);
+    application.run(7)?;
+    let events = application.end()?;
+    if root {
+        expect("resizes", resizes(&events).len(), 3)?;
+        expect("windows", faults::windows_created(), 3 * arrays)?;
     }
     Ok(())
 }
