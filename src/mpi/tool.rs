@@ -1,6 +1,7 @@
 //! The tool information interface (MPI standard, chapter 15.3): control variables of the library.
 
 use std::ffi::{CString, c_int};
+use std::sync::Once;
 
 use super::error::{Error, Result};
 use crate::sys;
@@ -63,11 +64,20 @@ struct Session(());
 
 impl Session {
     fn open() -> Result<Self> {
+        // MPICH 4.0 knows no variable any more when the last session has ended: one stays open.
+        static FIRST: Once = Once::new();
+        let mut opened = Ok(());
+        FIRST.call_once(|| opened = Self::initialize());
+        opened?;
+        Self::initialize().map(|()| Self(()))
+    }
+
+    fn initialize() -> Result<()> {
         let mut provided: c_int = 0;
         // SAFETY: MPI_T_init_thread may be called at any time, any number of times.
         let code =
             unsafe { sys::MPI_T_init_thread(sys::MPI_THREAD_MULTIPLE as c_int, &raw mut provided) };
-        check("MPI_T_init_thread", code).map(|()| Self(()))
+        check("MPI_T_init_thread", code)
     }
 
     fn close(self) -> Result<()> {
