@@ -105,7 +105,7 @@ impl Background {
             }
             (Strategy::WaitTargets, method) => {
                 let transport = Reads::start(communicator, method, prepared)?;
-                times.expose = begun.elapsed();
+                times.expose = transport.expose;
                 Flow::OneSidedWaitTargets(WaitTargets::begin(role, transport)?)
             }
             (Strategy::Threading(completion), method) => {
@@ -299,6 +299,7 @@ struct Reads {
     readers: Vec<Reader>,
     barrier: Option<Request<'static>>,
     blocks: Vec<Block>,
+    expose: Duration,
     release: Duration,
 }
 
@@ -310,14 +311,18 @@ impl Reads {
         moves: Vec<Prepared>,
     ) -> Result<Self, Error> {
         let mut readers = Vec::with_capacity(moves.len());
+        let mut expose = Duration::ZERO;
         for moved in moves {
-            readers.push(read_all(communicator, method, moved, Reading::read)?);
+            let (reader, exposed) = read_all(communicator, method, moved, Reading::read)?;
+            readers.push(reader);
+            expose += exposed;
         }
         Ok(Self {
             communicator: communicator.clone(),
             readers,
             barrier: None,
             blocks: Vec::new(),
+            expose,
             release: Duration::ZERO,
         })
     }
@@ -383,14 +388,17 @@ fn wait_barrier(barrier: &mut Option<Request<'static>>) -> Result<(), Error> {
     }
 }
 
-/// A window, an epoch, and all reads of an array.
+/// A window, an epoch, and all reads of an array, with the time that the window took. What this rank reads from
+/// itself is copied here.
 fn read_all(
     communicator: &Communicator,
     method: Method,
     moved: Prepared,
     read: fn(&mut Reader, usize, u64, std::ops::Range<usize>) -> mpi::Result<()>,
-) -> Result<Reader, Error> {
+) -> Result<(Reader, Duration), Error> {
+    let begun = Instant::now();
     let mut reader = Reading::create(communicator, moved.source, moved.target, None)?;
+    let exposed = begun.elapsed();
     if method == Method::RmaLockAll && !moved.receives.is_empty() {
         reader.lock_all()?;
     }
@@ -401,7 +409,7 @@ fn read_all(
         let into = piece.target_offset..piece.target_offset + piece.len;
         read(&mut reader, piece.peer, piece.source_offset as u64, into)?;
     }
-    Ok(reader)
+    Ok((reader, exposed))
 }
 
 /// The whole algorithm, on a helper thread of a source, or on a target.
@@ -432,9 +440,8 @@ fn in_thread(
             Completion::AtUnlock => Reading::get,
             Completion::Polled => Reading::read,
         };
-        let mut reader = read_all(communicator, method, moved, read)?;
-        times.expose += begun.elapsed();
-        let reading = Instant::now();
+        let (mut reader, exposed) = read_all(communicator, method, moved, read)?;
+        times.expose += exposed;
         if completion == Completion::Polled {
             let mut pause = SHORTEST;
             while !reader.test()? {
@@ -443,7 +450,7 @@ fn in_thread(
             }
         }
         reader.unlock()?;
-        times.transfer += reading.elapsed();
+        times.transfer += begun.elapsed().saturating_sub(exposed);
         let freeing = Instant::now();
         let (_source, target) = reader.free()?;
         times.release += freeing.elapsed();
