@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::record::{Mpich, Target, cores, seconds};
+use crate::job::Spawn;
 use crate::mpi::window::{Assertion, Window};
-use crate::mpi::{Communicator, Environment, Library, SpawnCommand, library_version_line};
+use crate::mpi::{Communicator, Environment, Library, library_version_line};
 
 /// How long the exposed rank sleeps outside MPI.
 const ASLEEP: Duration = Duration::from_millis(400);
@@ -95,9 +96,7 @@ pub(super) fn probe() -> Option<(&'static str, String)> {
 /// The findings on rank 0.
 fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::Error>> {
     if let Some(parent) = environment.parent()? {
-        parent.meet(false)?;
-        let merged = parent.merge(true)?;
-        parent.disconnect()?;
+        let merged = parent.join(false)?;
         read_from_sleeper(&merged, merged.size() - 1)?;
         merged.disconnect()?;
         return Ok(None);
@@ -119,21 +118,10 @@ fn look(environment: &Environment) -> Result<Option<Found>, Box<dyn std::error::
             read_from_sleeper(&world, world.size() - 1)?,
         );
     }
-    let program = std::env::current_exe()?;
-    let program = program.to_str().ok_or("the program's path is not UTF-8")?;
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let command = SpawnCommand {
-        program,
-        arguments: &arguments,
-        processes: 1,
-        info: None,
-    };
     let mut cannot_start = None;
-    match world.spawn(&command, 0) {
+    match Spawn::default().start(&world, 1) {
         Ok(children) => {
-            children.meet(true)?;
-            let merged = children.merge(false)?;
-            children.disconnect()?;
+            let merged = children.join(true)?;
             environment.set_heavy_yield(merged.size() > cores())?;
             add(
                 "parents and spawned children",

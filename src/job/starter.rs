@@ -68,7 +68,7 @@ impl Spawn {
     }
 
     /// Starts the processes. Collective; the root's values count.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         universe: &Communicator,
         processes: usize,

@@ -207,6 +207,20 @@ impl Intercommunicator {
         Ok(())
     }
 
+    /// One communicator of both groups, in place of this one: they meet, merge, the parents' ranks first, and
+    /// disconnect. Collective over both groups and blocking; `MPI_Send`, `MPI_Recv`, `MPI_Intercomm_merge`,
+    /// `MPI_Comm_disconnect`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn join(self, as_parent: bool) -> Result<Communicator> {
+        self.meet(as_parent)?;
+        let merged = self.merge(!as_parent)?;
+        self.disconnect()?;
+        Ok(merged)
+    }
+
     /// One communicator of both groups; the group that says `high` gets the high ranks. Collective over
     /// both groups; `MPI_Intercomm_merge`.
     ///

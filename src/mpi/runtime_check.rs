@@ -8,6 +8,7 @@
 //! promises.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use super::environment::Environment;
 use super::error::{Error, Result};
@@ -124,6 +125,14 @@ impl fmt::Display for Library {
             None => f.write_str(&self.name),
         }
     }
+}
+
+/// Whether this process runs with MPICH 4.0, which gets some things wrong (decision record 15).
+pub(super) fn is_mpich_4_0() -> bool {
+    static IS: OnceLock<bool> = OnceLock::new();
+    *IS.get_or_init(|| {
+        Library::at_run_time().is_ok_and(|library| library.mpich_version() == Some((4, 0)))
+    })
 }
 
 /// Refuses a library that does not serve this program.

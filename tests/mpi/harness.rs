@@ -182,10 +182,7 @@ fn on_each_communicator(environment: &Environment, check: fn(&Communicator) -> O
             .map_err(|error| -> Box<dyn Error> { format!("on {kind}: {error}").into() })
     };
     let merged = if let Some(parent) = environment.parent()? {
-        parent.meet(false)?;
-        let merged = parent.merge(true)?;
-        parent.disconnect()?;
-        merged
+        parent.join(false)?
     } else {
         let world = environment.world();
         named("self", &environment.self_communicator())?;
@@ -206,9 +203,7 @@ fn on_each_communicator(environment: &Environment, check: fn(&Communicator) -> O
             info: None,
         };
         let children = world.spawn(&command, 0)?;
-        children.meet(true)?;
-        let merged = children.merge(false)?;
-        children.disconnect()?;
+        let merged = children.join(true)?;
         environment.set_heavy_yield(merged.size() > cores())?;
         merged
     };

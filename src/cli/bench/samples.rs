@@ -53,18 +53,9 @@ impl Summary {
         self.sorted_ns.len()
     }
 
-    /// The time that so many percent do not exceed: of the measured ones, by nearest rank.
+    /// The time that so many percent do not exceed.
     pub(super) fn percentile_s(&self, percent: f64) -> f64 {
-        let last = self.count().saturating_sub(1);
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss
-        )]
-        let place = (percent / 100.0 * self.count() as f64).ceil() as usize;
-        self.sorted_ns
-            .get(place.saturating_sub(1).min(last))
-            .map_or(f64::NAN, |&time| seconds(time))
+        nearest_rank(&self.sorted_ns, percent).map_or(f64::NAN, |&time| seconds(time))
     }
 
     pub(super) fn max_s(&self) -> f64 {
@@ -77,6 +68,18 @@ impl Summary {
             recorder.record_sized(name, bytes, Duration::from_nanos(time));
         }
     }
+}
+
+/// The value that so many percent of the sorted ones do not exceed: one of them, by nearest rank; `None` where there
+/// is none.
+pub(super) fn nearest_rank<T>(sorted: &[T], percent: f64) -> Option<&T> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
+    let place = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).or(sorted.last())
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -101,6 +104,7 @@ mod tests {
         let found = [0.0, 25.0, 50.0, 51.0, 99.0, 100.0].map(|p| ns(summary.percentile_s(p)));
         assert_eq!(found, [10.0, 10.0, 20.0, 30.0, 40.0, 40.0]);
         assert_eq!(ns(summary.max_s()), 40.0);
+        assert_eq!(nearest_rank(&[] as &[u8], 50.0), None);
         let mut recorder = Recorder::new();
         summary.record(&mut recorder, "test.samples", 64);
         assert_eq!(

@@ -9,6 +9,7 @@ use super::layout::{BlockLayout, Datatypes, Layouts, StridedLayout};
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, Operation, int, raw_of};
 use crate::mpi::error::{Error, Result};
+use crate::mpi::runtime_check::is_mpich_4_0;
 use crate::sys;
 
 /// Memory that MPI reads or writes.
@@ -314,13 +315,26 @@ impl Call {
         Self::new(Kind::Scatter, Some(send), receive, each).rooted(NAME, root)
     }
 
-    /// The same as a vector collective: MPICH's persistent scatter delivers nothing when it is started the
-    /// second time (4.2.3; its vector form is right).
-    pub(in crate::mpi) fn with_layouts(mut self, communicator: &Communicator) -> Self {
-        self.kind = Kind::ScatterV;
-        let send = BlockLayout::packed(vec![self.each; communicator.size()]);
-        let receive = BlockLayout::packed(vec![self.each]);
-        self.laid_out(&send, &receive)
+    /// The call whose persistent form works: of some, MPICH's delivers nothing, and the vector form is right.
+    /// Scatter fails from the second start on (4.2.3); with 4.0, gather and allgather do as well.
+    pub(in crate::mpi) fn for_persistent(mut self, communicator: &Communicator) -> Self {
+        let one = BlockLayout::packed(vec![self.each]);
+        let all = BlockLayout::packed(vec![self.each; communicator.size()]);
+        match self.kind {
+            Kind::Scatter => {
+                self.kind = Kind::ScatterV;
+                self.laid_out(&all, &one)
+            }
+            Kind::Gather if is_mpich_4_0() => {
+                self.kind = Kind::GatherV;
+                self.laid_out(&one, &all)
+            }
+            Kind::AllGather if is_mpich_4_0() => {
+                self.kind = Kind::AllGatherV;
+                self.laid_out(&one, &all)
+            }
+            _ => self,
+        }
     }
 
     /// `layout` counts at the root only. In place: as for `scatter`.

@@ -263,7 +263,7 @@ impl Communicator {
         })
     }
 
-    /// Sets up a gather at the root. `MPI_Gather_init`.
+    /// Sets up a gather at the root. `MPI_Gather_init`, or its vector form with MPICH 4.0.
     ///
     /// # Errors
     ///
@@ -340,7 +340,7 @@ impl Communicator {
         R: BufferMut<Element = S::Element>,
     {
         Inactive::collective(self, (send, receive), info, |send, receive| {
-            Ok(Call::scatter(self, send, Some(receive), root)?.with_layouts(self))
+            Call::scatter(self, send, Some(receive), root)
         })
     }
 
@@ -356,7 +356,7 @@ impl Communicator {
         info: Option<&Info>,
     ) -> Result<Inactive<Nothing, R>> {
         Inactive::collective(self, (Nothing, buffer), info, |_, buffer| {
-            Ok(Call::scatter(self, buffer, None, root)?.with_layouts(self))
+            Call::scatter(self, buffer, None, root)
         })
     }
 
@@ -382,7 +382,7 @@ impl Communicator {
         })
     }
 
-    /// Sets up a gather at everybody. `MPI_Allgather_init`.
+    /// Sets up a gather at everybody. `MPI_Allgather_init`, or its vector form with MPICH 4.0.
     ///
     /// # Errors
     ///

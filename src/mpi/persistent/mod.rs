@@ -121,7 +121,7 @@ impl<S: Buffer, R: BufferMut> Inactive<S, R> {
         // SAFETY: every caller makes the call from the two memories alone; it is kept for its layouts.
         unsafe {
             Self::new(communicator, buffers, |send, receive| {
-                let call = call(send, receive)?;
+                let call = call(send, receive)?.for_persistent(communicator);
                 let raw = call.run(communicator, form)?;
                 Ok((raw, Some(call)))
             })

@@ -74,7 +74,7 @@ impl<T: Element> Window<T> {
         let (flavour, model) = (flavour?, model?);
         let mut base = base;
         let mut size = usize::try_from(size).map_err(|_| unknown("MPI_WIN_SIZE"))?;
-        if Boundary::moves_memory() {
+        if Boundary::is_needed() {
             base = self.memory().as_ptr().addr();
             size = self.memory().len() * size_of::<T>();
         }

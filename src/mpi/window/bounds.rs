@@ -2,13 +2,13 @@
 //! out of memory that was not exposed (decision record 11).
 
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::dynamic::Region;
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{Element, address};
 use crate::mpi::error::{Error, Result};
-use crate::mpi::runtime_check::Library;
+use crate::mpi::runtime_check::is_mpich_4_0;
 use crate::sys;
 
 /// What may be accessed, by rank.
@@ -37,11 +37,9 @@ pub(super) struct Boundary;
 impl Boundary {
     const BYTES: usize = 16;
 
-    fn is_needed() -> bool {
-        static IS_NEEDED: OnceLock<bool> = OnceLock::new();
-        *IS_NEEDED.get_or_init(|| {
-            Library::at_run_time().is_ok_and(|library| library.mpich_version() == Some((4, 0)))
-        })
+    /// Whether MPI may so know another base and size than the window has.
+    pub(super) fn is_needed() -> bool {
+        is_mpich_4_0()
     }
 
     /// How many elements before this one the memory has to begin.
@@ -61,11 +59,6 @@ impl Boundary {
         } else {
             length
         }
-    }
-
-    /// Whether MPI may know another base and size than the window has.
-    pub(super) fn moves_memory() -> bool {
-        Self::is_needed()
     }
 }
 

@@ -9,15 +9,15 @@ use malleus::mpi::{Communicator, Environment, Info, Operation};
 
 use super::collectives::{backwards, filled, refused_argument, value};
 use super::expect;
-use crate::harness::{Case, Mpich, Outcome, Run};
+use crate::harness::{Case, Outcome, Run};
 
 const ROUNDS: usize = 3;
 
 pub fn cases() -> Vec<Case> {
     vec![
         Case::on_each("persistent_reductions", &[1, 2, 3], reductions),
-        Case::on_each("persistent_rooted", &[1, 2, 3], rooted).skip_on(delivers_once),
-        Case::on_each("persistent_gathers", &[1, 2, 3], gathers).skip_on(delivers_once),
+        Case::on_each("persistent_rooted", &[1, 2, 3], rooted),
+        Case::on_each("persistent_gathers", &[1, 2, 3], gathers),
         Case::on_each("persistent_exchanges", &[1, 2, 3], exchanges),
         Case::on_each("persistent_point_to_point", &[1, 2, 3], point_to_point),
         Case::on_each("persistent_empty", &[1, 2, 3], empty),
@@ -31,12 +31,6 @@ pub fn cases() -> Vec<Case> {
             )
         }),
     ]
-}
-
-fn delivers_once(mpich: &Mpich) -> Option<&'static str> {
-    (mpich.version == (4, 0)).then_some(
-        "MPICH 4.0's persistent gather and allgather deliver nothing from the second start on",
-    )
 }
 
 /// That a worker case fails with this message, and in time.

@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use self::sample::{Measured, Sample, Work};
 use super::options::{at_least_one, one_size};
+use super::samples::nearest_rank;
 use super::{Failure, Header, Result, check_json, is_oversubscribed, write_json};
 use crate::cli::record::{Mpich, Target, bytes as human, cores};
+use crate::job::Spawn;
 use crate::mpi::process::cannot_spawn;
-use crate::mpi::{Communicator, Environment, SpawnCommand};
+use crate::mpi::{Communicator, Environment};
 use crate::partition::Partition;
 use crate::redistribute::Variant;
 use crate::redistribute::plan::{kept_elements, moved_elements};
@@ -112,9 +114,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
     let sample = Sample::new(arguments.partitions(), arguments.arrays);
     if let Some(parent) = environment.parent()? {
         // One that was spawned takes part in one sample.
-        parent.meet(false)?;
-        let union = parent.merge(true)?;
-        parent.disconnect()?;
+        let union = parent.join(false)?;
         environment.set_heavy_yield(is_oversubscribed(&union)?)?;
         let variant = told(&union, None, &arguments.variants)?;
         sample.run(&union, None, variant, None)?;
@@ -145,7 +145,8 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
             let index = (place + round) % arguments.variants.len();
             let variant = arguments.variants[index];
             let measured = if arguments.to > arguments.from {
-                let union = grow(&world, arguments.to - arguments.from)?;
+                let newcomers = arguments.to - arguments.from;
+                let union = Spawn::default().start(&world, newcomers)?.join(true)?;
                 oversubscribed |= is_oversubscribed(&union)?;
                 environment.set_heavy_yield(oversubscribed)?;
                 told(&union, Some(index), &arguments.variants)?;
@@ -174,7 +175,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
         let of = |value: fn(&Measured) -> f64| Quantiles::of(measured.iter().map(value));
         let total = of(|measured| measured.total_s);
         let background = variant.is_background();
-        let only = |quantiles: Quantiles| background.then(|| quantiles.at(0.5));
+        let only = |quantiles: Quantiles| background.then(|| quantiles.at(50.0));
         Row {
             from: arguments.from,
             to: arguments.to,
@@ -182,12 +183,12 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
             arrays: arguments.arrays,
             variant: variant.to_string(),
             reps: measured.len(),
-            median_s: total.at(0.5),
+            median_s: total.at(50.0),
             min_s: total.at(0.0),
-            p95_s: total.at(0.95),
-            expose_s: of(|measured| measured.expose_s).at(0.5),
-            move_s: of(|measured| measured.move_s).at(0.5),
-            release_s: of(|measured| measured.release_s).at(0.5),
+            p95_s: total.at(95.0),
+            expose_s: of(|measured| measured.expose_s).at(50.0),
+            move_s: of(|measured| measured.move_s).at(50.0),
+            release_s: of(|measured| measured.release_s).at(50.0),
             omega: only(of(|measured| measured.during_s / measured.alone_s)),
             omega_total: only(of(|measured| {
                 measured.total_s / (measured.iterations * measured.alone_s)
@@ -231,27 +232,6 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
     }
 }
 
-/// The communicator of these ranks and so many that they spawn.
-fn grow(world: &Communicator, processes: usize) -> Result<Communicator> {
-    let fatal = |error: std::io::Error| Failure::Fatal(error.to_string());
-    let program = std::env::current_exe().map_err(fatal)?;
-    let program = program
-        .to_str()
-        .ok_or_else(|| Failure::Fatal("the program's path is not UTF-8".to_owned()))?;
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let command = SpawnCommand {
-        program,
-        arguments: &arguments,
-        processes,
-        info: None,
-    };
-    let children = world.spawn(&command, 0)?;
-    children.meet(true)?;
-    let union = children.merge(false)?;
-    children.disconnect()?;
-    Ok(union)
-}
-
 /// The variant of a sample, which rank 0 knows. Collective.
 fn told(union: &Communicator, index: Option<usize>, variants: &[Variant]) -> Result<Variant> {
     let mut message = [index.unwrap_or(0) as u64];
@@ -272,16 +252,8 @@ impl Quantiles {
         Self(values)
     }
 
-    /// By nearest rank.
-    fn at(&self, quantile: f64) -> f64 {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss
-        )]
-        let place = (quantile * self.0.len() as f64).ceil() as usize;
-        let place = place.saturating_sub(1);
-        self.0.get(place).copied().unwrap_or(f64::NAN)
+    fn at(&self, percent: f64) -> f64 {
+        nearest_rank(&self.0, percent).copied().unwrap_or(f64::NAN)
     }
 }
 
@@ -335,18 +307,5 @@ impl Report {
                 if row.verified { "yes" } else { "NO" }
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_measured_values() {
-        let quantiles = Quantiles::of([4.0, 1.0, 3.0, 2.0].into_iter());
-        let found = [0.0, 0.25, 0.5, 0.51, 0.95, 1.0].map(|at| quantiles.at(at));
-        assert_eq!(found, [1.0, 1.0, 2.0, 3.0, 4.0, 4.0]);
-        assert!(Quantiles::of(std::iter::empty()).at(0.5).is_nan());
     }
 }

@@ -10,11 +10,12 @@ use super::options::{Measure, Output, at_least_one};
 use super::samples::{Samples, Summary};
 use super::{Failure, Header, Result, check_outputs, is_oversubscribed};
 use crate::cli::record::{Mpich, cores};
+use crate::job::Spawn;
 use crate::mpi::bare::{BareWindow, Flavour};
 use crate::mpi::process::cannot_spawn;
 use crate::mpi::reference::Reference;
 use crate::mpi::window::Window;
-use crate::mpi::{Communicator, Environment, SpawnCommand};
+use crate::mpi::{Communicator, Environment};
 
 /// Bytes that every rank tells the others when MPICH creates a window.
 const EXCHANGED: usize = 24;
@@ -132,9 +133,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
         c_reference: true,
     };
     if let Some(parent) = environment.parent()? {
-        parent.meet(false)?;
-        let merged = parent.merge(true)?;
-        parent.disconnect()?;
+        let merged = parent.join(false)?;
         bench.on(&merged, Kind::Merged)?;
         merged.disconnect()?;
         return Ok(());
@@ -242,22 +241,7 @@ impl Bench<'_> {
             });
             return Ok(());
         }
-        let fatal = |error: std::io::Error| Failure::Fatal(error.to_string());
-        let program = std::env::current_exe().map_err(fatal)?;
-        let program = program
-            .to_str()
-            .ok_or_else(|| Failure::Fatal("the program's path is not UTF-8".to_owned()))?;
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let command = SpawnCommand {
-            program,
-            arguments: &arguments,
-            processes: 1,
-            info: None,
-        };
-        let children = world.spawn(&command, 0)?;
-        children.meet(true)?;
-        let merged = children.merge(false)?;
-        children.disconnect()?;
+        let merged = Spawn::default().start(world, 1)?.join(true)?;
         self.on(&merged, Kind::Merged)?;
         merged.disconnect()?;
         environment.set_heavy_yield(is_oversubscribed(world)?)?;
