@@ -43,25 +43,20 @@ pub struct Move {
 #[must_use = "test or finish it"]
 pub struct Background {
     flow: Flow,
-    times: Times,
     begun: Instant,
 }
 
 #[derive(Debug)]
 enum Flow {
-    NonBlocking(Collectives),
-    CollectiveWaitTargets(WaitTargets<Collectives>),
-    OneSidedWaitTargets(WaitTargets<Reads>),
+    NonBlocking(Flight<Sending>),
+    CollectiveWaitTargets(WaitTargets<Flight<Sending>>),
+    OneSidedWaitTargets(WaitTargets<Flight<Reader>>),
     Threading(JoinHandle<Result<Moved, Error>>),
-    Done(Vec<Block>),
-    /// A step failed; its error was told.
-    Failed,
+    Done(Moved),
 }
 
-/// What a helper thread brings back.
+/// What a redistribution brings.
 type Moved = (Vec<Block>, Times);
-
-type Reader = Reading<Arc<Block>, Block>;
 
 impl Background {
     /// Starts to move arrays. Collective over the communicator, of sources and targets; blocking until
@@ -79,7 +74,6 @@ impl Background {
         moves: Vec<Move>,
     ) -> Result<Self, Error> {
         let begun = Instant::now();
-        let mut times = Times::default();
         let rank = communicator.rank();
         let prepared = moves
             .into_iter()
@@ -91,7 +85,7 @@ impl Background {
         let flow = match (variant.strategy(), variant.method()) {
             (Strategy::Blocking, _) => return Err(Error::NotInBackground { variant }),
             (Strategy::NonBlocking, _) => {
-                Flow::NonBlocking(Collectives::start(communicator, prepared)?)
+                Flow::NonBlocking(Flight::exchange(communicator, prepared)?)
             }
             (Strategy::WaitTargets, Method::Collective) => {
                 // A rank that only sends has a request as well.
@@ -100,12 +94,11 @@ impl Background {
                 } else {
                     role
                 };
-                let transport = Collectives::start(communicator, prepared)?;
+                let transport = Flight::exchange(communicator, prepared)?;
                 Flow::CollectiveWaitTargets(WaitTargets::begin(role, transport)?)
             }
             (Strategy::WaitTargets, method) => {
-                let transport = Reads::start(communicator, method, prepared)?;
-                times.expose = transport.expose;
+                let transport = Flight::read(communicator, method, prepared)?;
                 Flow::OneSidedWaitTargets(WaitTargets::begin(role, transport)?)
             }
             (Strategy::Threading(completion), method) => {
@@ -114,15 +107,13 @@ impl Background {
                 let own = communicator.for_thread(&multiple)?;
                 let helper = move || in_thread(own, method, completion, prepared);
                 if role == Role::TargetOnly {
-                    let (blocks, spent) = helper()?;
-                    times = spent;
-                    Flow::Done(blocks)
+                    Flow::Done(helper()?)
                 } else {
                     Flow::Threading(std::thread::spawn(helper))
                 }
             }
         };
-        Ok(Self { flow, times, begun })
+        Ok(Self { flow, begun })
     }
 
     /// Whether everything is there. Blocks on a rank that is only a target, but for NB.
@@ -131,14 +122,13 @@ impl Background {
     ///
     /// The MPI error, after which the operation can't go on.
     pub fn test(&mut self) -> Result<bool, Error> {
-        let done = match &mut self.flow {
-            Flow::NonBlocking(requests) => requests.test_reads()?,
-            Flow::CollectiveWaitTargets(flow) => flow.test()?,
-            Flow::OneSidedWaitTargets(flow) => flow.test()?,
-            Flow::Threading(helper) => helper.is_finished(),
-            Flow::Done(_) | Flow::Failed => true,
-        };
-        Ok(done)
+        match &mut self.flow {
+            Flow::NonBlocking(flight) => flight.test_reads(),
+            Flow::CollectiveWaitTargets(flow) => flow.test(),
+            Flow::OneSidedWaitTargets(flow) => flow.test(),
+            Flow::Threading(helper) => Ok(helper.is_finished()),
+            Flow::Done(_) => Ok(true),
+        }
     }
 
     /// Waits until everything is there, frees the windows, and gives the new blocks, in the order of the moves, with
@@ -146,50 +136,28 @@ impl Background {
     ///
     /// # Errors
     ///
-    /// As for [`Background::test`].
-    pub fn finish(mut self) -> Result<(Vec<Block>, Times), Error> {
-        match &mut self.flow {
-            Flow::NonBlocking(requests) => requests.wait_reads()?,
-            Flow::CollectiveWaitTargets(flow) => flow.finish()?,
-            Flow::OneSidedWaitTargets(flow) => flow.finish()?,
-            Flow::Threading(_) | Flow::Done(_) | Flow::Failed => {}
-        }
-        self.collect()?;
-        match self.flow {
-            Flow::Done(blocks) => Ok((blocks, self.times)),
-            _ => Err(Error::Helper),
-        }
-    }
-
-    /// Takes the blocks of what is complete.
-    fn collect(&mut self) -> Result<(), Error> {
-        let flow = std::mem::replace(&mut self.flow, Flow::Failed);
-        let blocks = match flow {
-            Flow::Done(blocks) => {
-                self.flow = Flow::Done(blocks);
-                return Ok(());
+    /// As for [`Background::test`]; [`Error::Helper`] where a helper thread panicked.
+    pub fn finish(self) -> Result<(Vec<Block>, Times), Error> {
+        let (blocks, mut times) = match self.flow {
+            Flow::NonBlocking(mut flight) => {
+                flight.release()?;
+                flight.moved()
             }
-            Flow::Failed => return Err(Error::Helper),
-            Flow::NonBlocking(mut requests) => {
-                requests.release()?;
-                requests.blocks
+            Flow::CollectiveWaitTargets(mut flow) => {
+                flow.finish()?;
+                flow.transport.moved()
             }
-            Flow::CollectiveWaitTargets(flow) => flow.transport.blocks,
-            Flow::OneSidedWaitTargets(flow) => {
-                self.times.release = flow.transport.release;
-                flow.transport.blocks
+            Flow::OneSidedWaitTargets(mut flow) => {
+                flow.finish()?;
+                flow.transport.moved()
             }
-            Flow::Threading(helper) => {
-                let (blocks, times) = helper.join().map_err(|_| Error::Helper)??;
-                self.times = times;
-                self.flow = Flow::Done(blocks);
-                return Ok(());
-            }
+            // These have measured their stages themselves.
+            Flow::Threading(helper) => return helper.join().map_err(|_| Error::Helper)?,
+            Flow::Done(moved) => return Ok(moved),
         };
-        let spent = self.times.expose + self.times.release;
-        self.times.transfer = self.begun.elapsed().saturating_sub(spent);
-        self.flow = Flow::Done(blocks);
-        Ok(())
+        let spent = times.expose + times.release;
+        times.transfer = self.begun.elapsed().saturating_sub(spent);
+        Ok((blocks, times))
     }
 }
 
@@ -224,88 +192,93 @@ impl Prepared {
     }
 }
 
-/// The collectives of all arrays.
-#[derive(Debug)]
-struct Collectives {
-    communicator: Communicator,
-    requests: Vec<OwnedRequest<(Arc<Block>, Block)>>,
-    barrier: Option<Request<'static>>,
-    blocks: Vec<Block>,
+/// The move of one array that goes on: it owns both blocks.
+trait Part: Sized {
+    fn test(&mut self) -> mpi::Result<bool>;
+    fn wait(&mut self) -> mpi::Result<()>;
+    /// Collective where there is a window; blocking.
+    fn take(self) -> mpi::Result<(Arc<Block>, Block)>;
 }
 
-impl Collectives {
-    fn start(communicator: &Communicator, moves: Vec<Prepared>) -> Result<Self, Error> {
-        let mut requests = Vec::with_capacity(moves.len());
-        for moved in moves {
-            let (sends, receives) = layouts(communicator.size(), &moved.sends, &moved.receives);
-            requests.push(communicator.iall_to_all_v(
-                moved.source,
-                &sends,
-                moved.target,
-                &receives,
-            )?);
-        }
-        Ok(Self {
+/// A collective.
+type Sending = OwnedRequest<(Arc<Block>, Block)>;
+
+impl Part for Sending {
+    fn test(&mut self) -> mpi::Result<bool> {
+        self.test()
+    }
+
+    fn wait(&mut self) -> mpi::Result<()> {
+        self.complete()
+    }
+
+    fn take(self) -> mpi::Result<(Arc<Block>, Block)> {
+        self.wait()
+    }
+}
+
+/// A window, and the reads from it.
+type Reader = Reading<Arc<Block>, Block>;
+
+impl Part for Reader {
+    fn test(&mut self) -> mpi::Result<bool> {
+        self.test()
+    }
+
+    fn wait(&mut self) -> mpi::Result<()> {
+        self.wait()
+    }
+
+    fn take(self) -> mpi::Result<(Arc<Block>, Block)> {
+        self.free()
+    }
+}
+
+/// The moves of all arrays.
+#[derive(Debug)]
+struct Flight<P> {
+    communicator: Communicator,
+    parts: Vec<P>,
+    barrier: Option<Request<'static>>,
+    /// What was taken. The sources' blocks are dropped last: it takes time that is none of the stages.
+    taken: Vec<(Arc<Block>, Block)>,
+    times: Times,
+}
+
+impl<P> Flight<P> {
+    fn new(communicator: &Communicator, parts: Vec<P>, expose: Duration) -> Self {
+        Self {
             communicator: communicator.clone(),
-            requests,
+            parts,
             barrier: None,
-            blocks: Vec::new(),
-        })
-    }
-}
-
-impl Transport for Collectives {
-    type Error = Error;
-
-    fn test_reads(&mut self) -> Result<bool, Error> {
-        // Every one is tested, since a test is what makes progress.
-        let mut all = true;
-        for request in &mut self.requests {
-            all &= request.test()?;
+            taken: Vec::new(),
+            times: Times {
+                expose,
+                ..Times::default()
+            },
         }
-        Ok(all)
     }
 
-    fn wait_reads(&mut self) -> Result<(), Error> {
-        for request in self.requests.drain(..) {
-            let (_source, target) = request.wait()?;
-            self.blocks.push(target);
-        }
-        Ok(())
-    }
-
-    fn start_barrier(&mut self) -> Result<(), Error> {
-        self.barrier = Some(self.communicator.ibarrier()?);
-        Ok(())
-    }
-
-    fn test_barrier(&mut self) -> Result<bool, Error> {
-        test_barrier(&mut self.barrier)
-    }
-
-    fn wait_barrier(&mut self) -> Result<(), Error> {
-        wait_barrier(&mut self.barrier)
-    }
-
-    fn release(&mut self) -> Result<(), Error> {
-        self.wait_reads()
+    fn moved(self) -> Moved {
+        let blocks = self.taken.into_iter().map(|(_source, target)| target);
+        (blocks.collect(), self.times)
     }
 }
 
-/// The windows of all arrays, and the reads from them.
-#[derive(Debug)]
-struct Reads {
-    communicator: Communicator,
-    readers: Vec<Reader>,
-    barrier: Option<Request<'static>>,
-    blocks: Vec<Block>,
-    expose: Duration,
-    release: Duration,
+impl Flight<Sending> {
+    fn exchange(communicator: &Communicator, moves: Vec<Prepared>) -> Result<Self, Error> {
+        let start = |moved: Prepared| {
+            let (sends, receives) = layouts(communicator.size(), &moved.sends, &moved.receives);
+            communicator.iall_to_all_v(moved.source, &sends, moved.target, &receives)
+        };
+        let requests = moves.into_iter().map(start).collect::<mpi::Result<_>>()?;
+        Ok(Self::new(communicator, requests, Duration::ZERO))
+    }
 }
 
-impl Reads {
+impl Flight<Reader> {
     /// Init_RMA, and the reads.
-    fn start(
+    fn read(
         communicator: &Communicator,
         method: Method,
         moves: Vec<Prepared>,
@@ -317,32 +290,27 @@ impl Reads {
             readers.push(reader);
             expose += exposed;
         }
-        Ok(Self {
-            communicator: communicator.clone(),
-            readers,
-            barrier: None,
-            blocks: Vec::new(),
-            expose,
-            release: Duration::ZERO,
-        })
+        Ok(Self::new(communicator, readers, expose))
     }
 }
 
-impl Transport for Reads {
+impl<P: Part> Transport for Flight<P> {
     type Error = Error;
 
     fn test_reads(&mut self) -> Result<bool, Error> {
+        // Every one is tested, since a test is what makes progress.
         let mut all = true;
-        for reader in &mut self.readers {
-            all &= reader.test()?;
+        for part in &mut self.parts {
+            all &= part.test()?;
         }
         Ok(all)
     }
 
     fn wait_reads(&mut self) -> Result<(), Error> {
-        self.readers
-            .iter_mut()
-            .try_for_each(|reader| reader.wait().map_err(Error::from))
+        for part in &mut self.parts {
+            part.wait()?;
+        }
+        Ok(())
     }
 
     fn start_barrier(&mut self) -> Result<(), Error> {
@@ -351,40 +319,27 @@ impl Transport for Reads {
     }
 
     fn test_barrier(&mut self) -> Result<bool, Error> {
-        // A source that reads nothing has to make progress for those that read from it: testing does.
-        test_barrier(&mut self.barrier)
+        // A source that reads nothing makes progress here for those that read from it.
+        match &mut self.barrier {
+            Some(barrier) => Ok(barrier.test()?),
+            None => Ok(true),
+        }
     }
 
     fn wait_barrier(&mut self) -> Result<(), Error> {
-        wait_barrier(&mut self.barrier)
+        match self.barrier.take() {
+            Some(barrier) => Ok(barrier.wait()?),
+            None => Ok(()),
+        }
     }
 
     fn release(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
-        for reader in self.readers.drain(..) {
-            let (_source, target) = reader.free()?;
-            self.blocks.push(target);
+        for part in self.parts.drain(..) {
+            self.taken.push(part.take()?);
         }
-        self.release = begun.elapsed();
+        self.times.release = begun.elapsed();
         Ok(())
-    }
-}
-
-fn test_barrier(barrier: &mut Option<Request<'static>>) -> Result<bool, Error> {
-    let done = match barrier {
-        Some(request) => request.test()?,
-        None => true,
-    };
-    if done {
-        *barrier = None;
-    }
-    Ok(done)
-}
-
-fn wait_barrier(barrier: &mut Option<Request<'static>>) -> Result<(), Error> {
-    match barrier.take() {
-        Some(request) => Ok(request.wait()?),
-        None => Ok(()),
     }
 }
 

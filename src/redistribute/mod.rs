@@ -12,6 +12,7 @@ mod variant;
 mod wait_targets;
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -111,8 +112,8 @@ pub enum Error {
     /// A threaded variant needs more of MPI.
     #[error("threaded variants need MPI_THREAD_MULTIPLE, which MPI does not give here")]
     ThreadLevel,
-    /// A helper thread panicked, or a step before failed.
-    #[error("the redistribution in the background has failed before")]
+    /// A helper thread panicked.
+    #[error("the helper thread of a redistribution panicked")]
     Helper,
 }
 
@@ -148,6 +149,14 @@ pub struct Times {
     pub transfer: Duration,
     /// Freeing windows.
     pub release: Duration,
+}
+
+impl AddAssign for Times {
+    fn add_assign(&mut self, other: Self) {
+        self.expose += other.expose;
+        self.transfer += other.transfer;
+        self.release += other.release;
+    }
 }
 
 /// One array's move, as one rank sees it.

@@ -193,6 +193,17 @@ impl<B> OwnedRequest<B> {
         Ok(done != 0)
     }
 
+    /// Waits until the operation is complete, and keeps the buffers: [`OwnedRequest::wait`] returns at once then.
+    /// Blocking; `MPI_Wait`.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error of the operation.
+    pub fn complete(&mut self) -> Result<()> {
+        // SAFETY: the request is valid or null, which MPI_Wait accepts.
+        unsafe { mpi!(MPI_Wait(&raw mut self.raw, sys::status_ignore())) }
+    }
+
     /// Waits until the operation is complete and gives the buffers back. Blocking; `MPI_Wait`.
     ///
     /// # Errors

@@ -106,7 +106,10 @@ fn redistributions(communicator: &Communicator) -> Outcome {
             while !background.test()? {
                 // What the application does meanwhile: it reads.
                 let found = elements_of::<u64>(sources[0].as_bytes()).ok_or("misaligned")?;
-                expect(&told("sum"), found.len(), expected(0, &before, rank).len())?;
+                let ends = [found.first().copied(), found.last().copied()];
+                let expected = expected(0, &before, rank);
+                let last = expected.last().copied();
+                expect(&told("reads"), ends, [expected.first().copied(), last])?;
                 iterations += 1;
                 std::thread::yield_now();
             }

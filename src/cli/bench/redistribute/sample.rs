@@ -222,10 +222,7 @@ impl Sample {
                 source: source.as_bytes_mut(),
                 target: target.as_bytes_mut(),
             };
-            let times = redistribute::array(union, variant.method(), transfer)?;
-            sum.expose += times.expose;
-            sum.transfer += times.transfer;
-            sum.release += times.release;
+            sum += redistribute::array(union, variant.method(), transfer)?;
         }
         Ok((new, sum))
     }
