@@ -5,19 +5,16 @@
 
 // The C functions are loaded at run time; every unsafe block here calls one of them, or promises what
 // `Window::create_raw` asks for.
-#![allow(
-    unsafe_code,
-    clippy::missing_transmute_annotations,
-    clippy::undocumented_unsafe_blocks
-)]
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::c_int;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
+use libloading::{Library, Symbol};
 use malleus::mpi::window::{Assertion, Window};
 use malleus::mpi::{Communicator, Environment, Operation, Result};
 use malleus::sys;
@@ -100,28 +97,23 @@ fn launch() -> ExitCode {
 }
 
 impl Reference {
-    fn load(library: &Path) -> Self {
-        let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("no zero byte");
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null(), "the C side can't be loaded");
-        let symbol = |name: &CStr| {
-            let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            assert!(!symbol.is_null(), "{name:?} is missing");
-            symbol
-        };
+    fn load(path: &Path) -> Self {
         unsafe {
-            use std::mem::transmute;
-            let initialized: unsafe extern "C" fn() -> c_int =
-                transmute(symbol(c"reference_initialized"));
+            let library = Library::new(path).expect("the C side can be loaded");
+            let initialized: Symbol<unsafe extern "C" fn() -> c_int> =
+                library.get(b"reference_initialized\0").expect("a symbol");
             assert_eq!(initialized(), 1, "the C side has an MPI of its own");
-            Self {
-                window: transmute::<*mut c_void, _>(symbol(c"reference_window")),
-                lock_all_rget: transmute::<*mut c_void, _>(symbol(c"reference_lock_all_rget")),
-                put_flush: transmute::<*mut c_void, _>(symbol(c"reference_put_flush")),
-                alltoall_init: transmute::<*mut c_void, _>(symbol(c"reference_alltoall_init")),
-                start_wait: transmute::<*mut c_void, _>(symbol(c"reference_start_wait")),
-                request_free: transmute::<*mut c_void, _>(symbol(c"reference_request_free")),
-            }
+            let reference = Self {
+                window: *library.get(b"reference_window\0").expect("a symbol"),
+                lock_all_rget: *library.get(b"reference_lock_all_rget\0").expect("a symbol"),
+                put_flush: *library.get(b"reference_put_flush\0").expect("a symbol"),
+                alltoall_init: *library.get(b"reference_alltoall_init\0").expect("a symbol"),
+                start_wait: *library.get(b"reference_start_wait\0").expect("a symbol"),
+                request_free: *library.get(b"reference_request_free\0").expect("a symbol"),
+            };
+            // It stays loaded.
+            std::mem::forget(library);
+            reference
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Arrays that a job of a C program owns.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 
 use super::handle::{Handle, place, shared};
 use super::job::malleus_job;
@@ -51,6 +52,16 @@ pub(super) struct Block {
     start: u64,
 }
 
+impl Block {
+    fn new<T>(data: *mut T, length: usize, range: &Range<u64>) -> Self {
+        Self {
+            data: data.cast(),
+            length,
+            start: range.start,
+        }
+    }
+}
+
 /// An array without its type.
 pub(super) trait Data {
     fn registered(&mut self) -> &mut dyn Registered;
@@ -66,19 +77,12 @@ impl<T: Element> Data for Array<T> {
     }
 
     fn read(&self) -> Block {
-        Block {
-            data: self.as_ptr().cast_mut().cast(),
-            length: self.len(),
-            start: self.range().start,
-        }
+        Block::new(self.as_ptr().cast_mut(), self.len(), &self.range())
     }
 
     fn write(&mut self) -> Result<Block, Failure> {
-        Ok(Block {
-            data: self.as_mut_ptr().cast(),
-            length: self.len(),
-            start: self.range().start,
-        })
+        let range = self.range();
+        Ok(Block::new(self.as_mut_ptr(), self.len(), &range))
     }
 }
 
@@ -88,18 +92,12 @@ impl<T: Element> Data for ConstantArray<T> {
     }
 
     fn read(&self) -> Block {
-        Block {
-            data: self.as_ptr().cast_mut().cast(),
-            length: self.len(),
-            start: self.range().start,
-        }
+        Block::new(self.as_ptr().cast_mut(), self.len(), &self.range())
     }
 
     fn write(&mut self) -> Result<Block, Failure> {
-        Ok(self.initialize(|range, elements| Block {
-            data: elements.as_mut_ptr().cast(),
-            length: elements.len(),
-            start: range.start,
+        Ok(self.initialize(|range, elements| {
+            Block::new(elements.as_mut_ptr(), elements.len(), &range)
         })?)
     }
 }

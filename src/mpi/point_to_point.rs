@@ -344,6 +344,21 @@ impl Communicator {
     }
 }
 
+/// Calls what starts or sets up a send or receive of the bytes of a memory.
+macro_rules! start {
+    ($small:ident | $large:ident, $communicator:ident, $memory:ident, ($peer:ident, $tag:ident), $request:ident) => {
+        mpi_count!($small | $large, $memory.bytes(), |count| (
+            $memory.pointer(),
+            count,
+            sys::MALLEUS_BYTE,
+            $peer,
+            $tag,
+            $communicator.as_raw(),
+            &raw mut $request
+        ))
+    };
+}
+
 /// Starts a send, or sets up a persistent one.
 ///
 /// # Safety
@@ -358,30 +373,25 @@ pub(super) unsafe fn start_send(
     form: Form,
 ) -> Result<sys::MPI_Request> {
     let destination = destination.as_raw("MPI_Isend")?;
-    let (pointer, datatype, comm) = (memory.pointer(), sys::MALLEUS_BYTE, communicator.as_raw());
     let mut request = sys::MALLEUS_REQUEST_NULL;
     // SAFETY: the memory holds as many bytes; the caller keeps it.
     unsafe {
         if let Form::Persistent(_) = form {
-            mpi_count!(MPI_Send_init | MPI_Send_init_c, memory.bytes(), |count| (
-                pointer,
-                count,
-                datatype,
-                destination,
-                tag,
-                comm,
-                &raw mut request
-            ))
+            start!(
+                MPI_Send_init | MPI_Send_init_c,
+                communicator,
+                memory,
+                (destination, tag),
+                request
+            )
         } else {
-            mpi_count!(MPI_Isend | MPI_Isend_c, memory.bytes(), |count| (
-                pointer,
-                count,
-                datatype,
-                destination,
-                tag,
-                comm,
-                &raw mut request
-            ))
+            start!(
+                MPI_Isend | MPI_Isend_c,
+                communicator,
+                memory,
+                (destination, tag),
+                request
+            )
         }?;
     }
     Ok(request)
@@ -401,32 +411,27 @@ pub(super) unsafe fn start_receive(
     form: Form,
 ) -> Result<sys::MPI_Request> {
     let source = source.as_raw("MPI_Irecv")?;
-    let (pointer, datatype, comm) = (memory.pointer(), sys::MALLEUS_BYTE, communicator.as_raw());
     let tag = tag.as_raw();
     let mut request = sys::MALLEUS_REQUEST_NULL;
     // SAFETY: the memory holds as many bytes, every pattern of which makes valid elements; the caller
     // keeps it.
     unsafe {
         if let Form::Persistent(_) = form {
-            mpi_count!(MPI_Recv_init | MPI_Recv_init_c, memory.bytes(), |count| (
-                pointer,
-                count,
-                datatype,
-                source,
-                tag,
-                comm,
-                &raw mut request
-            ))
+            start!(
+                MPI_Recv_init | MPI_Recv_init_c,
+                communicator,
+                memory,
+                (source, tag),
+                request
+            )
         } else {
-            mpi_count!(MPI_Irecv | MPI_Irecv_c, memory.bytes(), |count| (
-                pointer,
-                count,
-                datatype,
-                source,
-                tag,
-                comm,
-                &raw mut request
-            ))
+            start!(
+                MPI_Irecv | MPI_Irecv_c,
+                communicator,
+                memory,
+                (source, tag),
+                request
+            )
         }?;
     }
     Ok(request)

@@ -1,11 +1,13 @@
 //! The calls of [`super::bare`], made from C in this process: what a program without this library pays. The C
 //! source is compiled with the site's `mpicc` when a measurement begins.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use libloading::{Library, Symbol};
 
 use super::bare::{BareWindow, Flavour};
 use super::communicator::Communicator;
@@ -176,35 +178,24 @@ fn compile_in(folder: &Path) -> Option<PathBuf> {
 
 /// Loads the library, which stays loaded.
 fn open(path: &Path) -> Option<Reference> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: the path is a C string; the library runs no code when it is loaded.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    let symbol = |name: &CStr| {
-        // SAFETY: the library is open and the name a C string.
-        let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-        (!symbol.is_null()).then_some(symbol)
-    };
-    // The types stand once, at the fields of `Reference`.
-    #[allow(clippy::missing_transmute_annotations)]
-    // SAFETY: each type is that of the function of this name in the C source, with MPI's types as bindgen
-    // found them in the same `mpi.h`.
+    // SAFETY: the library runs no code when it is loaded. Each function's type stands once, at the field that takes it,
+    // and is that of the C source, with MPI's types as bindgen found them in the same `mpi.h`.
     unsafe {
-        use std::mem::transmute;
-        let initialized: unsafe extern "C" fn() -> c_int =
-            transmute(symbol(c"reference_initialized")?);
+        let library = Library::new(path).ok()?;
+        let initialized: Symbol<unsafe extern "C" fn() -> c_int> =
+            library.get(b"reference_initialized\0").ok()?;
         if initialized() == 0 {
             return None;
         }
-        Some(Reference {
-            create: transmute::<*mut c_void, _>(symbol(c"reference_create")?),
-            attach: transmute::<*mut c_void, _>(symbol(c"reference_attach")?),
-            free: transmute::<*mut c_void, _>(symbol(c"reference_free")?),
-            barrier: transmute::<*mut c_void, _>(symbol(c"reference_barrier")?),
-            dup: transmute::<*mut c_void, _>(symbol(c"reference_dup")?),
-            allgather: transmute::<*mut c_void, _>(symbol(c"reference_allgather")?),
-        })
+        let reference = Reference {
+            create: *library.get(b"reference_create\0").ok()?,
+            attach: *library.get(b"reference_attach\0").ok()?,
+            free: *library.get(b"reference_free\0").ok()?,
+            barrier: *library.get(b"reference_barrier\0").ok()?,
+            dup: *library.get(b"reference_dup\0").ok()?,
+            allgather: *library.get(b"reference_allgather\0").ok()?,
+        };
+        std::mem::forget(library);
+        Some(reference)
     }
 }

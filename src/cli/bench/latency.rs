@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::figure::{self, Series};
 use super::options::{Measure, Output};
 use super::samples::{Samples, Summary};
-use super::window::flavour;
 use super::{Failure, Header, Result, check_outputs, is_oversubscribed, write_json};
 use crate::cli::record::{Mpich, cores, seconds};
 use crate::latency::Recorder;
@@ -30,10 +29,6 @@ pub(super) struct Arguments {
     measure: Measure,
     #[command(flatten)]
     output: Output,
-    /// Which flavours: create, allocate, shared, dynamic.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flavour,
-          default_value = "create,allocate,shared,dynamic")]
-    flavours: Vec<Flavour>,
 }
 
 #[derive(Debug, Serialize)]
@@ -208,7 +203,7 @@ impl Bench<'_> {
         let node = pair.split_shared()?;
         let apart = node.size() < pair.size();
         node.free()?;
-        let mut possible = self.arguments.flavours.clone();
+        let mut possible = self.arguments.measure.flavours.clone();
         if apart && possible.contains(&Flavour::Shared) {
             possible.retain(|&flavour| flavour != Flavour::Shared);
             let reason = "the ranks are on several nodes".to_owned();

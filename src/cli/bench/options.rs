@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::cli::record::{Target, check_folder};
+use crate::mpi::bare::Flavour;
 
 /// What is measured, and how often.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,6 +33,22 @@ pub(super) struct Measure {
         value_parser = percentile
     )]
     pub(super) percentiles: Vec<f64>,
+    /// Which flavours: create, allocate, shared, dynamic.
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "create,allocate,shared,dynamic",
+        value_delimiter = ',',
+        value_parser = flavour
+    )]
+    pub(super) flavours: Vec<Flavour>,
+}
+
+fn flavour(name: &str) -> Result<Flavour, String> {
+    Flavour::ALL
+        .into_iter()
+        .find(|flavour| flavour.name() == name)
+        .ok_or_else(|| "expected create, allocate, shared or dynamic".to_owned())
 }
 
 /// Where results go.

@@ -1,6 +1,6 @@
 //! Accumulate and its relatives, which are atomic per element (MPI standard, chapters 12.3.4 and 12.3.5).
 
-use super::epoch::{Epoch, ExposedRank};
+use super::epoch::{Epoch, ExposedRank, transfer};
 use crate::mpi::datatype::{Element, raw_of};
 use crate::mpi::error::{Error, Result, mpi, mpi_count};
 use crate::sys;
@@ -113,17 +113,14 @@ impl<'scope, 'buffers, T: Element> Epoch<'scope, 'buffers, T> {
         // SAFETY: the source is borrowed beyond the scope, whose end completes the operation; rank and range
         // are exposed.
         unsafe {
-            mpi_count!(MPI_Accumulate | MPI_Accumulate_c, source.len(), |count| (
-                source.as_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Accumulate | MPI_Accumulate_c,
+                source.len(),
+                [source.as_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                operation,
-                self.window.as_raw()
-            ))
+                (rank, displacement),
+                [operation, self.window.as_raw()]
+            )
         }
     }
 
@@ -148,23 +145,13 @@ impl<'scope, 'buffers, T: Element> Epoch<'scope, 'buffers, T> {
         // SAFETY: both buffers are borrowed beyond the scope, the result exclusively; the scope's end completes
         // the operation. Rank and range are exposed.
         unsafe {
-            mpi_count!(
+            transfer!(
                 MPI_Get_accumulate | MPI_Get_accumulate_c,
                 source.len(),
-                |count| (
-                    source.as_ptr().cast(),
-                    count,
-                    raw_of::<T>(),
-                    result.as_mut_ptr().cast(),
-                    count,
-                    raw_of::<T>(),
-                    rank,
-                    displacement,
-                    count,
-                    raw_of::<T>(),
-                    operation.as_raw(),
-                    self.window.as_raw()
-                )
+                [source.as_ptr().cast(), result.as_mut_ptr().cast()],
+                raw_of::<T>(),
+                (rank, displacement),
+                [operation.as_raw(), self.window.as_raw()]
             )
         }
     }

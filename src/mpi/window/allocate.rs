@@ -1,6 +1,7 @@
 //! Windows over memory that MPI allocates, which it can share between the processes of a node (MPI standard,
 //! chapters 12.2.2 and 12.2.3).
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::bounds::Boundary;
@@ -47,24 +48,20 @@ impl<T: Element> Window<T> {
         length: usize,
         info: Option<&Info>,
     ) -> Result<Self> {
-        const CALL: &str = "MPI_Win_allocate";
-        let bytes = bytes::<T>(CALL, Boundary::round_up::<T>(length))?;
-        check_available(CALL, bytes)?;
-        let mut base: *mut T = std::ptr::null_mut();
-        let raw = Self::new_window(communicator, |raw| {
-            // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
-            unsafe {
-                mpi!(MPI_Win_allocate(
-                    bytes,
-                    unit::<T>(),
-                    info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw),
-                    communicator.as_raw(),
-                    (&raw mut base).cast(),
-                    raw
-                ))
-            }
-        })?;
-        Self::over_library(CALL, communicator, raw, (base, length), false)
+        let info = info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw);
+        let held = Boundary::round_up::<T>(length);
+        // SAFETY: the call writes a pointer to where the first address leads, and the handle to the second.
+        let allocate = |bytes, base, raw| unsafe {
+            let comm = communicator.as_raw();
+            mpi!(MPI_Win_allocate(bytes, unit::<T>(), info, comm, base, raw))
+        };
+        Self::allocate_by(
+            "MPI_Win_allocate",
+            communicator,
+            (length, held),
+            false,
+            allocate,
+        )
     }
 
     /// As [`Window::allocate`], in memory that every process of the window can load from and store to; see
@@ -81,33 +78,42 @@ impl<T: Element> Window<T> {
         length: usize,
         info: Option<&Info>,
     ) -> Result<Self> {
-        const CALL: &str = "MPI_Win_allocate_shared";
-        let bytes = bytes::<T>(CALL, length)?;
-        check_available(CALL, bytes)?;
-        let mut base: *mut T = std::ptr::null_mut();
-        let raw = Self::new_window(communicator, |raw| {
-            // SAFETY: the call writes a pointer to `base`, and the handle to `raw`.
-            unsafe {
-                mpi!(MPI_Win_allocate_shared(
-                    bytes,
-                    unit::<T>(),
-                    info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw),
-                    communicator.as_raw(),
-                    (&raw mut base).cast(),
-                    raw
-                ))
-            }
-        })?;
-        Self::over_library(CALL, communicator, raw, (base, length), true)
+        let info = info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw);
+        // SAFETY: the call writes a pointer to where the first address leads, and the handle to the second.
+        let allocate = |bytes, base, raw| unsafe {
+            let comm = communicator.as_raw();
+            mpi!(MPI_Win_allocate_shared(
+                bytes,
+                unit::<T>(),
+                info,
+                comm,
+                base,
+                raw
+            ))
+        };
+        Self::allocate_by(
+            "MPI_Win_allocate_shared",
+            communicator,
+            (length, length),
+            true,
+            allocate,
+        )
     }
 
-    fn over_library(
+    /// A window of so many elements, in memory for as many as `held` says, which `allocate` makes.
+    fn allocate_by(
         operation: &'static str,
         communicator: &Communicator,
-        raw: sys::MPI_Win,
-        (base, length): (*mut T, usize),
+        (length, held): (usize, usize),
         shared: bool,
+        allocate: impl FnOnce(sys::MPI_Aint, *mut c_void, *mut sys::MPI_Win) -> Result<()>,
     ) -> Result<Self> {
+        let bytes = bytes::<T>(operation, held)?;
+        check_available(operation, bytes)?;
+        let mut base: *mut T = std::ptr::null_mut();
+        let raw = Self::new_window(communicator, |raw| {
+            allocate(bytes, (&raw mut base).cast(), raw)
+        })?;
         // Where ranks ask for elements of different types, a shared memory may begin unaligned. This rank then exposes
         // nothing, but takes part in the gather all the same, which finds the mismatch on every rank. It must not leave
         // the gather out: the next one of the caller's would be taken for it, with a length of the caller's choice.

@@ -11,6 +11,19 @@ use crate::mpi::error::{Error, Result};
 use crate::mpi::request::AbortOnPanic;
 use crate::sys;
 
+/// Calls an operation on as many elements at the exposed rank as there are here, in each of its local buffers:
+/// the `int` function where the count fits, else the `_c` one.
+macro_rules! transfer {
+    ($small:ident | $large:ident, $slice:ident.len(), [$($pointer:expr),+], $datatype:expr,
+        ($rank:expr, $displacement:expr), [$($rest:expr),+ $(,)?] $(,)?) => {
+        mpi_count!($small | $large, $slice.len(), |count| (
+            $($pointer, count, $datatype,)+ $rank, $displacement, count, $datatype, $($rest),+
+        ))
+    };
+}
+
+pub(super) use transfer;
+
 /// Whom an operation addresses: a rank of the window, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExposedRank {

@@ -1,6 +1,6 @@
 //! Put and get (MPI standard, chapters 12.3.1 and 12.3.2).
 
-use super::epoch::{Epoch, ExposedRank};
+use super::epoch::{Epoch, ExposedRank, transfer};
 use super::strided::Strided;
 use crate::mpi::datatype::{Element, raw_of};
 use crate::mpi::error::{Result, mpi, mpi_count};
@@ -22,16 +22,14 @@ impl<'scope, 'buffers, T: Element> Epoch<'scope, 'buffers, T> {
         // SAFETY: the source is borrowed beyond the scope, whose end completes the operation; rank and range
         // are exposed.
         unsafe {
-            mpi_count!(MPI_Put | MPI_Put_c, source.len(), |count| (
-                source.as_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Put | MPI_Put_c,
+                source.len(),
+                [source.as_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window.as_raw()
-            ))
+                (rank, displacement),
+                [self.window.as_raw()]
+            )
         }
     }
 
@@ -64,16 +62,14 @@ impl<'scope, 'buffers, T: Element> Epoch<'scope, 'buffers, T> {
             self.place("MPI_Get", rank, displacement, destination.len() as u64)?;
         // SAFETY: the caller's promise; rank and range are exposed, and every bit pattern is a valid element.
         unsafe {
-            mpi_count!(MPI_Get | MPI_Get_c, destination.len(), |count| (
-                destination.as_mut_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Get | MPI_Get_c,
+                destination.len(),
+                [destination.as_mut_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window.as_raw()
-            ))
+                (rank, displacement),
+                [self.window.as_raw()]
+            )
         }
     }
 

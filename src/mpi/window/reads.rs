@@ -1,12 +1,13 @@
 //! Reads that go on over calls: the window, its epoch and the buffers are one value (decision record 16).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::create::Window;
+use super::epoch::transfer;
 use super::memory::Owner;
 use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{int, raw_of};
@@ -42,14 +43,6 @@ pub struct Reading<S: Buffer, R: BufferMut<Element = S::Element>> {
 enum Locks {
     Each(Vec<c_int>),
     All,
-}
-
-/// A read that may go ahead.
-struct Read {
-    rank: c_int,
-    displacement: sys::MPI_Aint,
-    destination: *mut c_void,
-    count: usize,
 }
 
 impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
@@ -151,22 +144,20 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
     /// [`Error::Argument`] for a rank that is not locked, a range that it does not expose, or a range of the
     /// destination that does not lie behind those that are read into already; the MPI error otherwise.
     pub fn read(&mut self, rank: usize, displacement: u64, into: Range<usize>) -> Result<()> {
-        let read = self.place("MPI_Rget", rank, displacement, into.clone())?;
+        let (rank, displacement) = self.place("MPI_Rget", rank, displacement, &into)?;
         let mut request = sys::MALLEUS_REQUEST_NULL;
         // SAFETY: the range lies inside the destination, which is not used by anybody else until the window is freed;
         // no other read goes into it. Rank and range are exposed, and every bit pattern is a valid element.
         unsafe {
-            mpi_count!(MPI_Rget | MPI_Rget_c, read.count, |count| (
-                read.destination,
-                count,
+            let part = std::slice::from_raw_parts_mut(self.destination.add(into.start), into.len());
+            transfer!(
+                MPI_Rget | MPI_Rget_c,
+                part.len(),
+                [part.as_mut_ptr().cast()],
                 raw_of::<S::Element>(),
-                read.rank,
-                read.displacement,
-                count,
-                raw_of::<S::Element>(),
-                self.window.as_raw(),
-                &raw mut request
-            ))?;
+                (rank, displacement),
+                [self.window.as_raw(), &raw mut request]
+            )?;
         }
         self.filled = into.end;
         self.requests.push(request);
@@ -179,19 +170,18 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
     ///
     /// As for [`Reading::read`].
     pub fn get(&mut self, rank: usize, displacement: u64, into: Range<usize>) -> Result<()> {
-        let read = self.place("MPI_Get", rank, displacement, into.clone())?;
+        let (rank, displacement) = self.place("MPI_Get", rank, displacement, &into)?;
         // SAFETY: as for `read`.
         unsafe {
-            mpi_count!(MPI_Get | MPI_Get_c, read.count, |count| (
-                read.destination,
-                count,
+            let part = std::slice::from_raw_parts_mut(self.destination.add(into.start), into.len());
+            transfer!(
+                MPI_Get | MPI_Get_c,
+                part.len(),
+                [part.as_mut_ptr().cast()],
                 raw_of::<S::Element>(),
-                read.rank,
-                read.displacement,
-                count,
-                raw_of::<S::Element>(),
-                self.window.as_raw()
-            ))?;
+                (rank, displacement),
+                [self.window.as_raw()]
+            )?;
         }
         self.filled = into.end;
         Ok(())
@@ -202,8 +192,8 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
         operation: &'static str,
         rank: usize,
         displacement: u64,
-        into: Range<usize>,
-    ) -> Result<Read> {
+        into: &Range<usize>,
+    ) -> Result<(c_int, sys::MPI_Aint)> {
         self.window.check_rank(operation, rank)?;
         let raw = int(operation, "rank", rank)?;
         let is_locked = match &self.locks {
@@ -223,17 +213,9 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
             let found = format!("{into:?}");
             return Err(Error::argument(operation, "destination", found, expected));
         }
-        let count = into.len();
-        let bounds = &self.window.bounds;
-        let displacement =
-            bounds.check::<S::Element>(operation, rank, displacement, count as u64)?;
-        Ok(Read {
-            rank: raw,
-            displacement,
-            // SAFETY: the range lies inside the destination.
-            destination: unsafe { self.destination.add(into.start) }.cast(),
-            count,
-        })
+        let (bounds, count) = (&self.window.bounds, into.len() as u64);
+        let displacement = bounds.check::<S::Element>(operation, rank, displacement, count)?;
+        Ok((raw, displacement))
     }
 
     /// Whether all reads are complete. Local; `MPI_Testall`.

@@ -2,7 +2,7 @@
 //! those that wait at once.
 
 use super::accumulate::{Integer, OperationOn, combining, same_length};
-use super::epoch::ExposedRank;
+use super::epoch::{ExposedRank, transfer};
 use super::passive::PassiveEpoch;
 use crate::mpi::datatype::{Element, raw_of};
 use crate::mpi::error::{Error, Result, mpi, mpi_count};
@@ -26,17 +26,14 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         let mut request = sys::MALLEUS_REQUEST_NULL;
         // SAFETY: as for `put`; a request that is forgotten completes at the scope's end all the same.
         unsafe {
-            mpi_count!(MPI_Rput | MPI_Rput_c, source.len(), |count| (
-                source.as_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Rput | MPI_Rput_c,
+                source.len(),
+                [source.as_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window.as_raw(),
-                &raw mut request
-            ))?;
+                (rank, displacement),
+                [self.window.as_raw(), &raw mut request]
+            )?;
         }
         Ok(Request::in_scope(request))
     }
@@ -61,17 +58,14 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         let mut request = sys::MALLEUS_REQUEST_NULL;
         // SAFETY: as for `get`; a request that is forgotten completes at the scope's end all the same.
         unsafe {
-            mpi_count!(MPI_Rget | MPI_Rget_c, destination.len(), |count| (
-                destination.as_mut_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Rget | MPI_Rget_c,
+                destination.len(),
+                [destination.as_mut_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                self.window.as_raw(),
-                &raw mut request
-            ))?;
+                (rank, displacement),
+                [self.window.as_raw(), &raw mut request]
+            )?;
         }
         Ok(Request::in_scope(request))
     }
@@ -96,18 +90,14 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         let mut request = sys::MALLEUS_REQUEST_NULL;
         // SAFETY: as for `accumulate`; a request that is forgotten completes at the scope's end all the same.
         unsafe {
-            mpi_count!(MPI_Raccumulate | MPI_Raccumulate_c, source.len(), |count| (
-                source.as_ptr().cast(),
-                count,
+            transfer!(
+                MPI_Raccumulate | MPI_Raccumulate_c,
+                source.len(),
+                [source.as_ptr().cast()],
                 raw_of::<T>(),
-                rank,
-                displacement,
-                count,
-                raw_of::<T>(),
-                operation,
-                self.window.as_raw(),
-                &raw mut request
-            ))?;
+                (rank, displacement),
+                [operation, self.window.as_raw(), &raw mut request]
+            )?;
         }
         Ok(Request::in_scope(request))
     }
@@ -134,24 +124,13 @@ impl<'scope, 'buffers, T: Element> PassiveEpoch<'scope, 'buffers, T> {
         // SAFETY: as for `get_accumulate`; a request that is forgotten completes at the scope's end all the
         // same.
         unsafe {
-            mpi_count!(
+            transfer!(
                 MPI_Rget_accumulate | MPI_Rget_accumulate_c,
                 source.len(),
-                |count| (
-                    source.as_ptr().cast(),
-                    count,
-                    raw_of::<T>(),
-                    result.as_mut_ptr().cast(),
-                    count,
-                    raw_of::<T>(),
-                    rank,
-                    displacement,
-                    count,
-                    raw_of::<T>(),
-                    operation.as_raw(),
-                    self.window.as_raw(),
-                    &raw mut request
-                )
+                [source.as_ptr().cast(), result.as_mut_ptr().cast()],
+                raw_of::<T>(),
+                (rank, displacement),
+                [operation.as_raw(), self.window.as_raw(), &raw mut request]
             )?;
         }
         Ok(Request::in_scope(request))

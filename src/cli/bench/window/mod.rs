@@ -26,10 +26,6 @@ pub(super) struct Arguments {
     measure: Measure,
     #[command(flatten)]
     output: Output,
-    /// Which flavours: create, allocate, shared, dynamic.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flavour,
-          default_value = "create,allocate,shared,dynamic")]
-    flavours: Vec<Flavour>,
     /// On which communicators: the world, a duplicate of it, or one merged from this start's ranks and one
     /// that they spawn.
     #[arg(
@@ -47,13 +43,6 @@ pub(super) struct Arguments {
     /// it out.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     windows: usize,
-}
-
-pub(super) fn flavour(name: &str) -> std::result::Result<Flavour, String> {
-    Flavour::ALL
-        .into_iter()
-        .find(|flavour| flavour.name() == name)
-        .ok_or_else(|| "expected create, allocate, shared or dynamic".to_owned())
 }
 
 /// What kind of communicator windows are created on.
@@ -274,7 +263,7 @@ impl Bench<'_> {
 
     /// The flavours that can be created here.
     fn possible(&mut self, place: Place<'_>) -> Result<Vec<Flavour>> {
-        let mut possible = self.arguments.flavours.clone();
+        let mut possible = self.arguments.measure.flavours.clone();
         if !possible.contains(&Flavour::Shared) {
             return Ok(possible);
         }
