@@ -147,6 +147,30 @@ typedef enum {
 } malleus_method;
 
 /**
+ * When the data of a resize moves. With another one than MALLEUS_BLOCKING, constant arrays move while the
+ * program goes on, checkpoints give MALLEUS_CONTINUE meanwhile, and all others move at the switch; MPI has to be
+ * initialized with MPI_THREAD_MULTIPLE.
+ */
+typedef enum {
+  /**
+   * At once.
+   */
+  MALLEUS_BLOCKING = 0,
+  /**
+   * A thread on each rank moves it.
+   */
+  MALLEUS_THREADING = 1,
+  /**
+   * Each checkpoint tests it; with MALLEUS_COLLECTIVE only.
+   */
+  MALLEUS_NON_BLOCKING = 2,
+  /**
+   * The same, and a barrier tells that all targets have it.
+   */
+  MALLEUS_WAIT_TARGETS = 3,
+} malleus_strategy;
+
+/**
  * The types of elements.
  */
 typedef enum {
@@ -221,6 +245,10 @@ typedef struct {
    * One of malleus_method.
    */
   int method;
+  /**
+   * One of malleus_strategy.
+   */
+  int strategy;
   /**
    * Whether each array's checksum is compared before and after a resize.
    */

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Case::command("static_library_grows_and_shrinks", grows_and_shrinks)
             .needs_spawn()
             .seconds(900),
+        Case::command("static_library_in_background", in_background),
         Case::command("static_library_joins_with_its_arguments", joins)
             .needs_spawn()
             .seconds(900),
@@ -223,6 +224,23 @@ fn grows_and_shrinks(run: &Run) -> Outcome {
     }
     // Below the first size, and up again.
     example(run, 2, "2:1,5:3,8:2,11:4,14:1", &[], (5, 1))
+}
+
+/// Constant arrays move while the program goes on: the resizes come later, or not before its end.
+fn in_background(run: &Run) -> Outcome {
+    let program = compile("ffi/examples/grow_and_shrink.c", &["-std=c99"])?;
+    for (method, strategy) in [("0", "2"), ("0", "3"), ("1", "1"), ("2", "3")] {
+        let said = say(
+            run,
+            2,
+            &program,
+            ["2:1", method, "2000", "verify", strategy],
+        )?;
+        if said != expected(2000, 1, 1) {
+            return Err(format!("method {method}, strategy {strategy}: {said}").into());
+        }
+    }
+    Ok(())
 }
 
 /// A process that is started finds script, method and number of iterations in its own arguments.

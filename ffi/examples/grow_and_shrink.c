@@ -83,6 +83,7 @@ int main(int argc, char **argv)
 
     options.script = argc > 1 ? argv[1] : NULL;
     options.method = argc > 2 ? atoi(argv[2]) : MALLEUS_COLLECTIVE;
+    options.strategy = argc > 5 ? atoi(argv[5]) : MALLEUS_BLOCKING;
     options.verify = argc > 4 && strcmp(argv[4], "verify") == 0;
     options.lean = argc > 4 && strcmp(argv[4], "lean") == 0;
     options.before_switch = before_switch;

@@ -9,7 +9,7 @@ use super::handle::{Handle, Place, place, shared};
 use super::result::{Failure, guard, malleus_result};
 use crate::job::{Checkpoint, Event, Job, Options, Outcome, Registered, Script};
 use crate::mpi::Environment;
-use crate::redistribute::Method;
+use crate::redistribute::{Completion, Method, Strategy, Variant};
 use crate::sys::{MPI_Comm, MPI_Finalized};
 
 /// How the data of a resize moves.
@@ -22,6 +22,22 @@ pub enum malleus_method {
     MALLEUS_RMA_LOCK = 1,
     /// A window for each array, MPI_Win_lock_all.
     MALLEUS_RMA_LOCK_ALL = 2,
+}
+
+/// When the data of a resize moves. With another one than MALLEUS_BLOCKING, constant arrays move while the
+/// program goes on, checkpoints give MALLEUS_CONTINUE meanwhile, and all others move at the switch; MPI has to be
+/// initialized with MPI_THREAD_MULTIPLE.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum malleus_strategy {
+    /// At once.
+    MALLEUS_BLOCKING = 0,
+    /// A thread on each rank moves it.
+    MALLEUS_THREADING = 1,
+    /// Each checkpoint tests it; with MALLEUS_COLLECTIVE only.
+    MALLEUS_NON_BLOCKING = 2,
+    /// The same, and a barrier tells that all targets have it.
+    MALLEUS_WAIT_TARGETS = 3,
 }
 
 /// What a checkpoint came to.
@@ -51,6 +67,8 @@ pub struct malleus_options {
     pub script: *const c_char,
     /// One of malleus_method.
     pub method: c_int,
+    /// One of malleus_strategy.
+    pub strategy: c_int,
     /// Whether each array's checksum is compared before and after a resize.
     pub verify: bool,
     /// Whether arrays move one at a time, to save memory. A failure after the first then ends the job.
@@ -114,6 +132,22 @@ unsafe fn options(given: &malleus_options) -> Result<Options, Failure> {
             )));
         }
     };
+    let strategy = match given.strategy {
+        given if given == malleus_strategy::MALLEUS_BLOCKING as c_int => Strategy::Blocking,
+        given if given == malleus_strategy::MALLEUS_THREADING as c_int => {
+            Strategy::Threading(Completion::Polled)
+        }
+        given if given == malleus_strategy::MALLEUS_NON_BLOCKING as c_int => Strategy::NonBlocking,
+        given if given == malleus_strategy::MALLEUS_WAIT_TARGETS as c_int => Strategy::WaitTargets,
+        other => {
+            return Err(Failure::argument(format!(
+                "strategy {other} is not one of malleus_strategy"
+            )));
+        }
+    };
+    let variant = Variant::new(method, strategy).ok_or_else(|| {
+        Failure::argument("MALLEUS_NON_BLOCKING goes with MALLEUS_COLLECTIVE only")
+    })?;
     let script = if given.script.is_null() {
         ""
     } else {
@@ -124,7 +158,7 @@ unsafe fn options(given: &malleus_options) -> Result<Options, Failure> {
     };
     Ok(Options::default()
         .manager(read_script(script)?)
-        .method(method)
+        .variant(variant)
         .verify(given.verify)
         .lean(given.lean))
 }

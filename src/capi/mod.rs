@@ -23,7 +23,7 @@ pub use job::{
     malleus_before_switch, malleus_checkpoint, malleus_job, malleus_job_checkpoint,
     malleus_job_communicator, malleus_job_end, malleus_job_is_first_start, malleus_job_iteration,
     malleus_job_rank, malleus_job_resizes, malleus_job_size, malleus_job_start, malleus_method,
-    malleus_options, malleus_prepare,
+    malleus_options, malleus_prepare, malleus_strategy,
 };
 pub use result::{
     malleus_last_error, malleus_result, malleus_result_leaves_job_whole, malleus_result_name,

@@ -12,7 +12,7 @@ use super::record::{Mpich, Target, bytes, check_folder, cores, seconds};
 use crate::job::{Event, Job, Options, Resize, Script, ScriptEntry};
 use crate::latency;
 use crate::mpi::Environment;
-use crate::redistribute::Method;
+use crate::redistribute::{Method, Variant};
 use crate::workload::cg::{Error, Progress, Solver};
 use crate::workload::matrix::Problem;
 
@@ -27,9 +27,13 @@ pub(super) struct Arguments {
     /// After that iteration, go on with that number of ranks. May be given several times.
     #[arg(long, value_name = "ITERATION:PROCS")]
     resize: Vec<ScriptEntry>,
-    /// How data moves: col (Alltoallv), rma1 (a lock per source), rma2 (lock_all).
-    #[arg(long, default_value_t = Method::Collective)]
-    method: Method,
+    /// How data moves: col (Alltoallv), rma1 (a lock per source), rma2 (lock_all); with -t (a helper thread), -nb
+    /// (col only) or -wt (wait targets) behind it, the matrix moves while the solver goes on.
+    #[arg(long, value_name = "VARIANT", default_value_t = Variant::blocking(Method::Collective))]
+    method: Variant,
+    /// While the matrix moves in the background, call MPI at checkpoints only, not from a helper thread as well.
+    #[arg(long)]
+    no_progress: bool,
     /// Compare a checksum of each array before and after each resize.
     #[arg(long)]
     verify: bool,
@@ -82,12 +86,19 @@ struct Report {
     mpich: Mpich,
     /// Whether a node had more active ranks than cores at any time.
     oversubscribed: bool,
-    method: Method,
+    variant: Variant,
     lean: bool,
+    queued: Vec<Queued>,
     resizes: Vec<Resize>,
     refused: Vec<Refused>,
     not_reached: Vec<NotReached>,
     segments: Vec<Segment>,
+}
+
+#[derive(Debug, Serialize)]
+struct Queued {
+    iteration: u64,
+    to: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -178,7 +189,8 @@ fn solve(
     }
     let options = Options::default()
         .manager(script.clone())
-        .method(arguments.method)
+        .variant(arguments.method)
+        .progress(!arguments.no_progress)
         .verify(arguments.verify)
         .lean(arguments.lean);
     let mut job = Job::start(environment, options)?;
@@ -220,12 +232,14 @@ fn solve(
     };
     let mut resizes = Vec::new();
     let mut refused = Vec::new();
+    let mut queued = Vec::new();
     for event in events {
         match event {
             Event::Resized(resize) => {
                 oversubscribed |= resize.oversubscribed;
                 resizes.push(resize);
             }
+            Event::Queued { iteration, to } => queued.push(Queued { iteration, to }),
             Event::Refused {
                 iteration,
                 from,
@@ -252,8 +266,9 @@ fn solve(
         cores: cores(),
         mpich: Mpich::of(environment),
         oversubscribed,
-        method: arguments.method,
+        variant: arguments.method,
         lean: arguments.lean,
+        queued,
         resizes,
         refused,
         not_reached: script
@@ -444,6 +459,12 @@ fn print(report: &Report) {
         println!();
         print_resizes(&report.resizes);
     }
+    for queued in &report.queued {
+        println!(
+            "queued: the resize to {} at iteration {}, when another one was under way",
+            queued.to, queued.iteration
+        );
+    }
     for refused in &report.refused {
         println!(
             "not done: the resize from {} to {} at iteration {}: {}",
@@ -458,6 +479,15 @@ fn print(report: &Report) {
     }
 }
 
+/// A time in the background, where there was one.
+fn background(time_s: f64) -> String {
+    if time_s > 0.0 {
+        seconds(time_s)
+    } else {
+        "-".to_owned()
+    }
+}
+
 fn print_resizes(resizes: &[Resize]) {
     let heading = [
         "resize",
@@ -465,6 +495,8 @@ fn print_resizes(resizes: &[Resize]) {
         "method",
         "decide",
         "processes",
+        "background",
+        "iterations",
         "redistribute",
         "resume",
         "total",
@@ -486,9 +518,11 @@ fn print_resizes(resizes: &[Resize]) {
                 if resize.oversubscribed { " *" } else { "" }
             ),
             resize.iteration.to_string(),
-            resize.method.to_string(),
+            resize.variant.to_string(),
             seconds(resize.decide_s),
             seconds(resize.processes_s),
+            background(resize.background_s),
+            resize.iterations_during.to_string(),
             seconds(resize.redistribute_s),
             seconds(resize.resume_s),
             seconds(resize.total_s),

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::{Job, Received};
+use super::{Job, Received, Registration};
 use crate::memory::Block;
 use crate::mpi::{Element, ElementKind, bytes_of_mut, elements_of, elements_of_mut};
 use crate::partition::Partition;
@@ -27,12 +28,23 @@ pub(super) enum Distribution {
     },
 }
 
+/// When an array moves in a resize, where the job's variant is one that goes on in the background
+/// ([`super::Options::variant`]); with a blocking variant, everything moves at the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Moment {
+    /// While the application goes on: constant arrays only, whose default it is.
+    Background,
+    /// At the switch, when the application waits.
+    Switch,
+}
+
 /// What every rank has to know about an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) name: String,
     pub(super) kind: ElementKind,
     pub(super) constant: bool,
+    pub(super) moment: Moment,
     pub(super) distribution: Distribution,
     pub(super) partition: Partition,
 }
@@ -49,25 +61,119 @@ impl Description {
     }
 }
 
+/// Where the job finds the block of a constant array that the application has; empty until it is initialized.
+pub(super) type Slot = Arc<Mutex<Option<Arc<Block>>>>;
+
+/// What a slot holds.
+pub(super) fn in_slot(slot: &Slot) -> Option<Arc<Block>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// An array on one rank, whatever its type.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) description: Description,
-    pub(super) block: Block,
     /// The global indices of the block.
     pub(super) range: Range<u64>,
+    contents: Contents,
     /// Whether a constant array has its contents.
-    pub(super) initialized: bool,
+    initialized: bool,
+    slot: Slot,
+}
+
+#[derive(Debug)]
+enum Contents {
+    /// The application writes it.
+    Own(Block),
+    /// A constant array, which a redistribution in the background reads as well.
+    Shared(Arc<Block>),
+}
+
+impl Contents {
+    fn new(block: Block, description: &Description) -> Self {
+        if description.constant {
+            Self::Shared(Arc::new(block))
+        } else {
+            Self::Own(block)
+        }
+    }
 }
 
 impl Stored {
+    pub(super) fn new(description: Description, range: Range<u64>, block: Block) -> Self {
+        Self {
+            contents: Contents::new(block, &description),
+            description,
+            range,
+            initialized: false,
+            slot: Slot::default(),
+        }
+    }
+
+    /// An array that comes with its contents.
+    pub(super) fn received(description: Description, range: Range<u64>, block: Block) -> Self {
+        let mut stored = Self::new(description, range, block);
+        stored.initialized = true;
+        stored.publish();
+        stored
+    }
+
+    pub(super) fn slot(&self) -> Slot {
+        Arc::clone(&self.slot)
+    }
+
+    /// Replaces the block; gives the old one where nobody else has it.
+    pub(super) fn replace(&mut self, block: Block) -> Option<Block> {
+        self.withdraw();
+        match std::mem::replace(&mut self.contents, Contents::new(block, &self.description)) {
+            Contents::Own(block) => Some(block),
+            Contents::Shared(block) => Arc::into_inner(block),
+        }
+    }
+
+    /// A block that has come becomes this rank's part of what the array is now.
+    pub(super) fn become_part(&mut self, description: Description, range: Range<u64>) {
+        self.description = description;
+        self.range = range;
+        self.initialized = true;
+        self.publish();
+    }
+
+    /// Lets the job find the block, if nobody writes it any more.
+    pub(super) fn publish(&mut self) {
+        if let (true, Contents::Shared(block)) = (self.initialized, &self.contents) {
+            *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(block));
+        }
+    }
+
+    /// The job does not find the block any more.
+    pub(super) fn withdraw(&mut self) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.contents {
+            Contents::Own(block) => block.as_bytes(),
+            Contents::Shared(block) => block.as_bytes(),
+        }
+    }
+
+    /// Its bytes, where it is withdrawn or was never published, and nothing in the background reads it.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.contents {
+            Contents::Own(block) => block.as_bytes_mut(),
+            Contents::Shared(block) => Arc::get_mut(block)
+                .expect("what goes on in the background ends before anything else uses a block")
+                .as_bytes_mut(),
+        }
+    }
+
     fn elements<T: Element>(&self) -> &[T] {
-        elements_of(self.block.as_bytes()).expect("blocks hold whole elements at aligned offsets")
+        elements_of(self.bytes()).expect("blocks hold whole elements at aligned offsets")
     }
 
     fn elements_mut<T: Element>(&mut self) -> &mut [T] {
-        elements_of_mut(self.block.as_bytes_mut())
-            .expect("blocks hold whole elements at aligned offsets")
+        elements_of_mut(self.bytes_mut()).expect("blocks hold whole elements at aligned offsets")
     }
 }
 
@@ -155,8 +261,10 @@ impl<T: Element> ConstantArray<T> {
                 name: self.name().to_owned(),
             });
         }
+        let result = fill(self.range(), self.stored.elements_mut());
         self.stored.initialized = true;
-        Ok(fill(self.range(), self.stored.elements_mut()))
+        self.stored.publish();
+        Ok(result)
     }
 }
 
@@ -280,6 +388,7 @@ tuples!(A B C D E F G H I J K L);
 pub struct ArrayBuilder<'job, T: Element, A> {
     job: &'job mut Job,
     name: String,
+    moment: Option<Moment>,
     array: PhantomData<(T, A)>,
 }
 
@@ -288,6 +397,7 @@ impl<'job, T: Element> ArrayBuilder<'job, T, Array<T>> {
         Self {
             job,
             name: name.to_owned(),
+            moment: None,
             array: PhantomData,
         }
     }
@@ -297,6 +407,7 @@ impl<'job, T: Element> ArrayBuilder<'job, T, Array<T>> {
         ArrayBuilder {
             job: self.job,
             name: self.name,
+            moment: self.moment,
             array: PhantomData,
         }
     }
@@ -335,13 +446,20 @@ impl<T: Element> Buildable for ConstantArray<T> {
 }
 
 impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
+    /// When it moves; constant arrays in the background and others at the switch, unless this says otherwise.
+    pub fn moves(mut self, moment: Moment) -> Self {
+        self.moment = Some(moment);
+        self
+    }
+
     /// Equal blocks of `len` elements in all, the remainder to the first ranks (paper R's `Block_id`).
     /// New elements are zero; a process that joined gets its block. Collective over the job in that
     /// every rank has to register the same; no communication.
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`], [`Error::Mismatch`], [`Error::Unknown`], or [`Error::Memory`].
+    /// [`Error::NameTaken`], [`Error::Mismatch`], [`Error::Unknown`], or [`Error::Memory`];
+    /// [`Error::VariableInBackground`] where such an array was to move in the background.
     pub fn block(self, len: u64) -> Result<A, Error> {
         let partition = Partition::block(len, self.job.size());
         self.build(Distribution::Block, partition)
@@ -377,10 +495,10 @@ impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
     /// [`Error::Partition`] for offsets out of order; [`Error::Unknown`] for offsets of another job;
     /// otherwise as [`ArrayBuilder::block`].
     pub fn behind(self, offsets: &ConstantArray<u64>, len: u64) -> Result<A, Error> {
-        if !self.job.registry.iter().any(|name| name == offsets.name()) {
+        if !self.job.is_registered(offsets.name()) {
             return Err(Error::Unknown {
                 name: offsets.name().to_owned(),
-                known: self.job.registry.join(", "),
+                known: self.job.registered_names().join(", "),
             });
         }
         let partition = if self.job.is_received(&self.name) {
@@ -408,10 +526,19 @@ impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
     }
 
     fn build(self, distribution: Distribution, partition: Partition) -> Result<A, Error> {
+        let moment = match (self.moment, A::CONSTANT) {
+            (Some(Moment::Background), false) => {
+                return Err(Error::VariableInBackground { name: self.name });
+            }
+            (Some(moment), _) => moment,
+            (None, true) => Moment::Background,
+            (None, false) => Moment::Switch,
+        };
         let description = Description {
             name: self.name,
             kind: T::KIND,
             constant: A::CONSTANT,
+            moment,
             distribution,
             partition,
         };
@@ -436,6 +563,9 @@ pub(super) fn check_same(found: &Description, expected: &Description) -> Result<
     }
     if found.constant != expected.constant {
         return differs("constant", &found.constant, &expected.constant);
+    }
+    if found.moment != expected.moment {
+        return differs("moment", &found.moment, &expected.moment);
     }
     if found.distribution != expected.distribution {
         return differs("distribution", &found.distribution, &expected.distribution);
@@ -474,7 +604,10 @@ impl Job {
                 });
             }
         }
-        self.registry.push(name.to_owned());
+        self.registry.push(Registration::Value {
+            name: name.to_owned(),
+            kind: T::KIND,
+        });
         Ok(replicated)
     }
 }

@@ -52,6 +52,12 @@ pub enum Error {
         /// The array's name.
         name: String,
     },
+    /// The application changes this array while it runs, so that it can't move meanwhile.
+    #[error("{name:?} is not constant: it can't move in the background")]
+    VariableInBackground {
+        /// The array's name.
+        name: String,
+    },
     /// A clone of the communicator would outlive a resize, or the job. The job is as it was before.
     #[error(
         "the communicator is still in use by {handles} clone(s) on rank {rank}; drop them before commit()"

@@ -30,7 +30,9 @@
 //! redistribution, 4 going on. It is a transaction: until every target has its data, the job is as it was,
 //! and a failure leaves it so.
 
+mod agreement;
 mod array;
+mod background;
 mod error;
 mod manager;
 mod parking;
@@ -41,21 +43,25 @@ mod transfer;
 mod universe;
 mod verify;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::memory::{Arena, Block};
 use crate::mpi::{Communicator, Element, ElementKind, Environment};
-use crate::redistribute::Method;
+use crate::redistribute::{self, Method, Variant};
 
-pub use array::{Array, ArrayBuilder, ConstantArray, Registered, RegisteredSet, Replicated};
+pub use array::{
+    Array, ArrayBuilder, ConstantArray, Moment, Registered, RegisteredSet, Replicated,
+};
 pub use error::Error;
 pub use manager::{Manager, Script, ScriptEntry, ScriptError};
 pub use resize::{Outcome, Resized, Switch};
 pub use starter::Spawn;
 
-use array::{Description, Stored};
+use array::{Description, Slot, Stored};
+use background::InProgress;
 use resize::Pending;
 use roster::Roster;
 use universe::Universe;
@@ -67,9 +73,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 pub struct Options {
     manager: Box<dyn Manager>,
-    method: Method,
+    variant: Variant,
     verify: bool,
     lean: bool,
+    progress: bool,
     spawn: Spawn,
 }
 
@@ -78,9 +85,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             manager: Box::new(Script::default()),
-            method: Method::Collective,
+            variant: Variant::blocking(Method::Collective),
             verify: false,
             lean: false,
+            progress: true,
             spawn: Spawn::default(),
         }
     }
@@ -94,10 +102,18 @@ impl Options {
         self
     }
 
-    /// How data moves.
+    /// How data moves, at the switch: the blocking variant of a method.
     #[must_use]
-    pub fn method(mut self, method: Method) -> Self {
-        self.method = method;
+    pub fn method(self, method: Method) -> Self {
+        self.variant(Variant::blocking(method))
+    }
+
+    /// How data moves, and when: with a variant that goes on in the background, constant arrays move while the
+    /// application goes on ([`Checkpoint::InProgress`]), and everything else at the switch by the variant's
+    /// method. It needs `MPI_THREAD_MULTIPLE`.
+    #[must_use]
+    pub fn variant(mut self, variant: Variant) -> Self {
+        self.variant = variant;
         self
     }
 
@@ -117,6 +133,15 @@ impl Options {
         self
     }
 
+    /// Whether a helper thread on each source calls MPI every 200 µs while data moves in the background, which is the
+    /// default. Without it, data moves only inside of the application's own calls and checkpoints: MPICH does
+    /// nothing between two calls, and a collective then moves one small piece at each.
+    #[must_use]
+    pub fn progress(mut self, progress: bool) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// What to start when the job grows.
     #[must_use]
     pub fn spawn(mut self, spawn: Spawn) -> Self {
@@ -132,9 +157,10 @@ impl Options {
 pub struct Job {
     environment: Environment,
     manager: Box<dyn Manager>,
-    method: Method,
+    variant: Variant,
     verify: bool,
     lean: bool,
+    progress: bool,
     spawn: Spawn,
     iteration: u64,
     first_start: bool,
@@ -143,10 +169,14 @@ pub struct Job {
     arena: Arena,
     /// A resize between its checkpoint and its commit.
     pending: Option<Pending>,
+    /// A resize whose data moves in the background.
+    in_progress: Option<(Pending, InProgress)>,
     /// What was received and not yet registered by the application of a process that joined.
     received: HashMap<String, Received>,
-    /// Names of what is registered, in order.
-    registry: Vec<String>,
+    /// What is registered, in order.
+    registry: Vec<Registration>,
+    /// Resizes that were asked for while another one was under way, in order.
+    queue: VecDeque<usize>,
     events: Vec<Event>,
 }
 
@@ -158,6 +188,43 @@ struct World {
     roster: Roster,
     /// Those that run the application.
     active: Communicator,
+}
+
+/// What the application has registered.
+#[derive(Debug)]
+enum Registration {
+    Array {
+        description: Description,
+        slot: Slot,
+    },
+    Value {
+        name: String,
+        kind: ElementKind,
+    },
+}
+
+impl Registration {
+    fn name(&self) -> &str {
+        match self {
+            Self::Array { description, .. } => &description.name,
+            Self::Value { name, .. } => name,
+        }
+    }
+
+    fn array(&self) -> Option<(&Description, &Slot)> {
+        match self {
+            Self::Array { description, slot } => Some((description, slot)),
+            Self::Value { .. } => None,
+        }
+    }
+
+    /// What every rank has to have registered alike.
+    fn describe(&self) -> String {
+        match self {
+            Self::Array { description, .. } => format!("{description:?}"),
+            Self::Value { name, kind } => format!("{name:?} {kind:?}"),
+        }
+    }
 }
 
 /// What a process that joined has received.
@@ -182,6 +249,8 @@ impl Received {
 pub enum Checkpoint<'job> {
     /// The job goes on as it is.
     Continue,
+    /// The same, while the data of a resize moves in the background.
+    InProgress,
     /// The job changes its size now: [`Switch::commit`] it. The old communicator is still valid on every
     /// rank of it, for ending what the application built on it.
     Switch(Switch<'job>),
@@ -194,6 +263,13 @@ pub enum Checkpoint<'job> {
 pub enum Event {
     /// A resize was done.
     Resized(Resize),
+    /// A resize was asked for while another one was under way. It comes after that one.
+    Queued {
+        /// At which iteration.
+        iteration: u64,
+        /// The size that was asked for.
+        to: usize,
+    },
     /// A resize was not done; the job went on with its old size.
     Refused {
         /// At which iteration.
@@ -216,18 +292,30 @@ pub struct Resize {
     pub from: usize,
     /// The size after.
     pub to: usize,
-    /// How data moved.
-    pub method: Method,
+    /// How data moved, and when.
+    pub variant: Variant,
     /// Stage 1: the manager's decision.
     pub decide_s: f64,
     /// Stage 2: recalling, starting and merging, parking and releasing processes.
     pub processes_s: f64,
-    /// Stage 3: from the exchange of what is registered until every target has its data, verified if asked
-    /// for.
+    /// Stage 3 at the switch, while the application waits: from the exchange of what is registered until every target
+    /// has its data, verified if asked for.
     pub redistribute_s: f64,
+    /// Stage 3 in the background, while the application goes on: from its start until the switch. 0 where nothing
+    /// moved in the background.
+    pub background_s: f64,
+    /// Iterations of the application in that time.
+    pub iterations_during: u64,
+    /// Creating windows, at the switch and in the background.
+    pub expose_s: f64,
+    /// Moving data.
+    pub transfer_s: f64,
+    /// Freeing windows.
+    pub release_s: f64,
     /// Stage 4: new communicator, old one freed, old blocks freed.
     pub resume_s: f64,
-    /// From the decision until the application goes on, without what it did itself in between.
+    /// From the decision until the application goes on, without what it did itself between the checkpoint and the
+    /// commit of the switch.
     pub total_s: f64,
     /// Processes that were started.
     pub spawned: usize,
@@ -258,8 +346,12 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// The MPI error; [`Error::Memory`] if no arena can be made.
+    /// The MPI error; [`Error::Memory`] if no arena can be made; [`Error::Redistribute`] for a variant that goes on in the
+    /// background without `MPI_THREAD_MULTIPLE`.
     pub fn start(environment: &Environment, options: Options) -> Result<Self> {
+        if options.variant.is_background() && environment.multiple().is_none() {
+            return Err(redistribute::Error::ThreadLevel.into());
+        }
         environment.abort_on_panic();
         match environment.parent()? {
             None => Self::first(environment, options),
@@ -271,17 +363,20 @@ impl Job {
         Ok(Self {
             environment: environment.clone(),
             manager: options.manager,
-            method: options.method,
+            variant: options.variant,
             verify: options.verify,
             lean: options.lean,
+            progress: options.progress,
             spawn: options.spawn,
             iteration: 0,
             first_start: true,
             world,
             arena: Arena::new("malleus")?,
             pending: None,
+            in_progress: None,
             received: HashMap::new(),
             registry: Vec::new(),
+            queue: VecDeque::new(),
             events: Vec::new(),
         })
     }
@@ -397,7 +492,8 @@ impl Job {
     /// Ends an iteration: the only place where the job can change its size. Collective over the job;
     /// without communication where its manager decides nothing.
     ///
-    /// A resize to the current size does nothing. One that can't be started (program missing and so on) is
+    /// A resize to the current size does nothing. One that is asked for while another one is under way comes after
+    /// it, and is among the [`Job::events`] as well. One that can't be started (program missing and so on) is
     /// refused: it is among the [`Job::events`], and the job goes on.
     ///
     /// # Errors
@@ -412,7 +508,40 @@ impl Job {
             return Err(Error::NotCommitted);
         }
         self.iteration += 1;
-        self.begin_resize()
+        let decided = Instant::now();
+        if let Some(to) = self.manager.decide(self.iteration, self.size()) {
+            self.ask_for(to);
+        }
+        let decide_s = decided.elapsed().as_secs_f64();
+        if let Some((pending, mut in_progress)) = self.in_progress.take() {
+            if in_progress.test(self.iteration)? {
+                return Ok(self.switch(pending, Some(in_progress)));
+            }
+            self.in_progress = Some((pending, in_progress));
+            return Ok(Checkpoint::InProgress);
+        }
+        while let Some(to) = self.queue.pop_front() {
+            if to != self.size() {
+                return self.begin_resize(to, decided, decide_s);
+            }
+        }
+        Ok(Checkpoint::Continue)
+    }
+
+    /// Queues a resize, unless it leads to what is asked for already.
+    fn ask_for(&mut self, to: usize) {
+        let under_way = self.in_progress.as_ref().map(|(pending, _)| pending.to);
+        let asked = self.queue.back().copied().or(under_way);
+        if to == asked.unwrap_or(self.size()) {
+            return;
+        }
+        self.queue.push_back(to);
+        if asked.is_some() {
+            self.events.push(Event::Queued {
+                iteration: self.iteration,
+                to,
+            });
+        }
     }
 
     /// Ends the job: wakes and ends those that are parked. Collective over the job; nothing on a process
@@ -427,7 +556,7 @@ impl Job {
             return Ok(self.events);
         }
         self.check_clones()?;
-        // The last checkpoint may have come with a switch that nobody needs any more.
+        // A resize may be under way, or a switch have come that nobody needs any more.
         self.give_up()?;
         if let Some(world) = self.world.take() {
             world.active.disconnect()?;
@@ -446,13 +575,21 @@ impl Job {
         }
     }
 
+    fn is_registered(&self, name: &str) -> bool {
+        self.registered_names().contains(&name)
+    }
+
+    fn registered_names(&self) -> Vec<&str> {
+        self.registry.iter().map(Registration::name).collect()
+    }
+
     fn is_received(&self, name: &str) -> bool {
         self.received.contains_key(name)
     }
 
     /// What was received under a name, or nothing where the name is new to the job.
     fn receive_or_register(&mut self, name: &str) -> Result<Option<Received>> {
-        if self.registry.iter().any(|other| other == name) {
+        if self.is_registered(name) {
             return Err(Error::NameTaken {
                 name: name.to_owned(),
             });
@@ -463,13 +600,9 @@ impl Job {
         if self.received.is_empty() {
             return Ok(None);
         }
-        let mut known: Vec<_> = self
-            .received
-            .keys()
-            .chain(&self.registry)
-            .cloned()
-            .collect();
-        known.sort();
+        let mut known: Vec<_> = self.received.keys().map(String::as_str).collect();
+        known.extend(self.registered_names());
+        known.sort_unstable();
         Err(Error::Unknown {
             name: name.to_owned(),
             known: known.join(", "),
@@ -494,15 +627,13 @@ impl Job {
             None => {
                 let range = description.partition.range(self.rank());
                 let block = map(&self.arena, &description, self.rank())?;
-                Stored {
-                    description,
-                    block,
-                    range,
-                    initialized: false,
-                }
+                Stored::new(description, range, block)
             }
         };
-        self.registry.push(name);
+        self.registry.push(Registration::Array {
+            description: stored.description.clone(),
+            slot: stored.slot(),
+        });
         Ok(stored)
     }
 }

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use super::array::{Distribution, EntryMut, Registered, RegisteredSet, Stored};
+use super::array::{EntryMut, Registered, RegisteredSet, Stored};
+use super::background::{InProgress, Landed};
 use super::error::Error;
 use super::parking::{Gate, Meeting};
 use super::roster::{Change, Roster};
 use super::transfer::{
-    Header, Message, Move, Value, adopt, announce, find, kept_bytes, lacking, move_all,
-    moved_bytes, name_of, receive, stored_of,
+    Header, Message, Value, adopt, announce, find, kept_bytes, lacking, move_all, moved_bytes,
+    name_of, receive, stored_of,
 };
 use super::universe::{Universe, Woken};
-use super::{Checkpoint, Event, Job, Options, Received, Resize, Result, World};
-use crate::mpi::{Communicator, Environment, Intercommunicator, Operation};
-use crate::partition::Partition;
+use super::{Checkpoint, Event, Job, Options, Received, Registration, Resize, Result, World};
+use crate::mpi::{Communicator, Environment, Intercommunicator};
 
 /// A resize whose processes are ready, and whose data is still where it was.
 ///
@@ -30,15 +30,27 @@ pub struct Switch<'job> {
 /// What stage 2 has prepared.
 #[derive(Debug)]
 pub(super) struct Pending {
-    to: usize,
+    pub(super) to: usize,
     change: Change,
     /// The roster when the resize is done, before those that are released are removed.
     roster: Roster,
     /// The communicator of sources and targets, where it is not the job's own.
-    union: Option<Communicator>,
+    pub(super) union: Option<Communicator>,
     decided: Instant,
     decide_s: f64,
     processes_s: f64,
+    /// What moves in the background.
+    in_progress: Option<InProgress>,
+}
+
+impl Pending {
+    /// Ends what moves in the background. Collective over sources and targets.
+    fn land(&mut self, job: &Communicator) -> Result<Landed> {
+        match self.in_progress.take() {
+            None => Ok(Landed::default()),
+            Some(in_progress) => in_progress.land(self.union.as_ref().unwrap_or(job)),
+        }
+    }
 }
 
 /// What a process is after a resize.
@@ -64,21 +76,17 @@ pub struct Resized {
 }
 
 impl Job {
-    /// Stages 1 and 2.
-    pub(super) fn begin_resize(&mut self) -> Result<Checkpoint<'_>> {
-        let decided = Instant::now();
+    /// Stage 2, and the start of stage 3 where it goes on in the background.
+    pub(super) fn begin_resize(
+        &mut self,
+        to: usize,
+        decided: Instant,
+        decide_s: f64,
+    ) -> Result<Checkpoint<'_>> {
         let from = self.size();
-        let Some(to) = self
-            .manager
-            .decide(self.iteration, from)
-            .filter(|&to| to != from)
-        else {
-            return Ok(Checkpoint::Continue);
-        };
-        let decide_s = decided.elapsed().as_secs_f64();
         let begun = Instant::now();
         let change = self.world().roster.change_to(to);
-        let _stage = tracing::info_span!("processes", rank = self.rank(), from, to).entered();
+        let stage = tracing::info_span!("processes", rank = self.rank(), from, to).entered();
         if change.spawn > 0
             && let Some((_, reason)) = self.communicator().agree(self.check_start(change.spawn))?
         {
@@ -120,9 +128,34 @@ impl Job {
             decided,
             decide_s,
             processes_s,
+            in_progress: None,
         };
-        self.pending = Some(pending);
-        Ok(Checkpoint::Switch(Switch { job: self }))
+        drop(stage);
+        match self.take_off(&pending) {
+            Ok(None) => Ok(self.switch(pending, None)),
+            Ok(Some(in_progress)) => {
+                self.in_progress = Some((pending, in_progress));
+                Ok(Checkpoint::InProgress)
+            }
+            Err(error) if error.leaves_job_whole() => {
+                self.abandon(pending, &error)?;
+                Ok(Checkpoint::Continue)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands the switch to the application.
+    pub(super) fn switch(
+        &mut self,
+        pending: Pending,
+        in_progress: Option<InProgress>,
+    ) -> Checkpoint<'_> {
+        self.pending = Some(Pending {
+            in_progress,
+            ..pending
+        });
+        Checkpoint::Switch(Switch { job: self })
     }
 
     /// What rank 0 finds wrong before it starts processes.
@@ -153,12 +186,7 @@ impl Job {
         for (moved, block) in header.arrays.iter().zip(blocks) {
             let range = moved.to.range(union.rank());
             let block = block.expect("there is no old block to replace");
-            let stored = Stored {
-                description: moved.after(),
-                block,
-                range,
-                initialized: true,
-            };
+            let stored = Stored::received(moved.after(), range, block);
             job.received
                 .insert(moved.before.name.clone(), Received::Array(stored));
         }
@@ -170,6 +198,7 @@ impl Job {
             job.received.insert(value.name.clone(), received);
         }
         job.iteration = header.iteration;
+        job.queue = header.queue.into();
         job.world = Some(World {
             universe,
             roster: header.roster,
@@ -220,12 +249,14 @@ fn record_stages(report: &Resize) {
 impl Job {
     fn commit(
         &mut self,
-        pending: Pending,
+        mut pending: Pending,
         registered: &mut [&mut dyn Registered],
     ) -> Result<Outcome> {
         let begun = Instant::now();
         let (from, to) = (self.size(), pending.to);
         let stage = tracing::info_span!("redistribute", rank = self.rank(), from, to).entered();
+        let landed = pending.land(self.communicator())?;
+        let (times, background, iterations) = (landed.times, landed.time, landed.iterations);
         let mut gate = None;
         let header = match self.prepare(&pending, registered, &mut gate) {
             Ok(header) => header,
@@ -243,9 +274,13 @@ impl Job {
         let Message::Go(header) = announce(union, Some(&Message::Go(Box::new(header))))? else {
             return Err(Error::NotCommitted);
         };
-        let moved = move_all(union, &header, &mut stored_of(&header, registered), None);
-        let (arena, blocks) = match moved {
-            Ok(blocks) => blocks,
+        let mut stored = stored_of(&header, registered);
+        let moved = move_all(union, &header, &mut stored, landed, None);
+        for stored in stored.into_iter().flatten() {
+            stored.publish();
+        }
+        let ((arena, blocks), times) = match moved {
+            Ok((blocks, at_switch)) => (blocks, times + at_switch),
             Err(error) if error.leaves_job_whole() => {
                 self.abandon(pending, &error)?;
                 return Err(error);
@@ -260,14 +295,20 @@ impl Job {
         let resuming = Instant::now();
         let rank = self.rank();
         adopt(&header, arena, blocks, registered, rank, &mut self.arena);
+        self.adopt_registry(&header);
         let mut report = Resize {
             iteration: self.iteration,
             from,
             to,
-            method: header.method,
+            variant: header.variant,
             decide_s: pending.decide_s,
             processes_s: pending.processes_s,
             redistribute_s,
+            background_s: background.as_secs_f64(),
+            iterations_during: iterations,
+            expose_s: times.expose.as_secs_f64(),
+            transfer_s: times.transfer.as_secs_f64(),
+            release_s: times.release.as_secs_f64(),
             resume_s: 0.0,
             total_s: 0.0,
             spawned: pending.change.spawn,
@@ -329,7 +370,10 @@ impl Job {
         report.resume_s = resume_s;
         report.processes_s += end_s;
         report.oversubscribed = self.is_oversubscribed();
-        report.total_s = pending.decide_s + pending.processes_s + begun.elapsed().as_secs_f64();
+        report.total_s = report.decide_s
+            + pending.processes_s
+            + report.background_s
+            + begun.elapsed().as_secs_f64();
         record_stages(&report);
         tracing::info!(?report, "resized");
         tracing::debug!(
@@ -374,6 +418,8 @@ impl Job {
                 &mut self.arena,
             );
             self.iteration = header.iteration;
+            self.queue = header.queue.clone().into();
+            self.adopt_registry(&header);
             let (from, to) = (header.from, header.to);
             self.world = Some(World {
                 universe,
@@ -391,9 +437,15 @@ impl Job {
 
     /// Takes back a resize that was prepared and not committed, if there is one. Collective.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        let Some(pending) = self.pending.take() else {
+        let in_progress = self.in_progress.take();
+        let in_progress = in_progress.map(|(pending, in_progress)| Pending {
+            in_progress: Some(in_progress),
+            ..pending
+        });
+        let Some(mut pending) = in_progress.or_else(|| self.pending.take()) else {
             return Ok(());
         };
+        pending.land(self.communicator())?;
         if let Some(union) = &pending.union {
             announce(
                 union,
@@ -431,43 +483,36 @@ impl Job {
     ) -> Result<Header> {
         let communicator = self.communicator();
         self.check_clones()?;
-        let expected = self.registry_of_root(registered)?;
-        let problem = self.registry_problem(registered).or_else(|| {
-            let differs = self.describe_registry(registered) != expected;
-            differs.then(|| "rank 0 has registered something else, or in another order".to_owned())
-        });
+        let problem = self.registry_problem(registered);
         if let Some((rank, problem)) = communicator.agree(problem)? {
             return Err(Error::Registry { rank, problem });
         }
-        let mut arrays = Vec::new();
+        if let Some(rank) = self.differs_from_root()? {
+            let problem = "rank 0 has registered something else, or in another order".to_owned();
+            return Err(Error::Registry { rank, problem });
+        }
         let mut values = Vec::new();
-        for name in &self.registry {
+        for name in self.registered_names() {
             match find(registered, name) {
-                Some(EntryMut::Array(stored)) => arrays.push(stored.description.clone()),
-                Some(EntryMut::Value { name, kind, bytes }) => {
-                    values.push(Value {
-                        name: name.to_owned(),
-                        kind,
-                        bytes: bytes.to_vec(),
-                    });
-                }
+                Some(EntryMut::Value { name, kind, bytes }) => values.push(Value {
+                    name: name.to_owned(),
+                    kind,
+                    bytes: bytes.to_vec(),
+                }),
+                Some(EntryMut::Array(_)) => {}
                 None => unreachable!("what is registered was found before"),
             }
         }
-        let mut moves: Vec<Move> = Vec::new();
-        for before in arrays {
-            let to = match &before.distribution {
-                Distribution::Block => Partition::block(before.partition.len(), pending.to),
-                Distribution::Cuts => before.partition.recut(pending.to),
-                Distribution::Behind { offsets } => {
-                    let offsets = moves.iter().find(|moved| moved.before.name == *offsets);
-                    let offsets =
-                        offsets.expect("offsets are registered before what lies behind them");
-                    self.cuts_behind(offsets, before.partition.len(), registered)?
-                }
-            };
-            moves.push(Move { before, to });
-        }
+        let arrays = self.registry.iter().filter_map(Registration::array);
+        let names: Vec<_> = arrays.map(|(description, _)| &description.name).collect();
+        let moves = self.moves(pending.to, &self.published()?)?;
+        let moves = moves.into_iter().zip(names).map(|(moved, name)| {
+            moved.ok_or_else(|| Error::Registry {
+                rank: 0,
+                problem: format!("{name:?} lies behind offsets that have no contents"),
+            })
+        });
+        let moves = moves.collect::<Result<_>>()?;
         let park = !pending.change.park.is_empty();
         let opened = if park && self.rank() == 0 {
             match self.world().universe.open_gate(&self.world().roster) {
@@ -491,39 +536,42 @@ impl Job {
             from: self.size(),
             to: pending.to,
             iteration: self.iteration,
-            method: self.method,
+            variant: self.variant,
             verify: self.verify,
             lean: self.lean,
             change: pending.change.clone(),
             roster: pending.roster.clone(),
             arrays: moves,
             values,
+            queue: self.queue.iter().copied().collect(),
             meeting: gate.as_ref().map(|gate| gate.meeting().clone()),
         })
     }
 
-    /// What rank 0 has registered, in its order. Collective over the old members.
-    fn registry_of_root(&self, registered: &mut [&mut dyn Registered]) -> Result<String> {
-        let mut text = if self.rank() == 0 {
-            self.describe_registry(registered).into_bytes()
+    /// The first rank that has registered something else than rank 0, or in another order. Collective over the job.
+    pub(super) fn differs_from_root(&self) -> Result<Option<usize>> {
+        let described: Vec<_> = self.registry.iter().map(Registration::describe).collect();
+        let mine = described.join("\n").into_bytes();
+        let mut roots = if self.rank() == 0 {
+            mine.clone()
         } else {
             Vec::new()
         };
-        self.communicator().broadcast_bytes(&mut text, 0)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        self.communicator().broadcast_bytes(&mut roots, 0)?;
+        let differs = (mine != roots).then(String::new);
+        let first = self.communicator().agree(differs)?;
+        Ok(first.map(|(rank, _)| rank))
     }
 
-    fn describe_registry(&self, registered: &mut [&mut dyn Registered]) -> String {
-        let describe = |name: &String| match find(registered, name) {
-            Some(EntryMut::Array(stored)) => format!("{:?}", stored.description),
-            Some(EntryMut::Value { name, kind, .. }) => format!("{name:?} {kind:?}"),
-            None => String::new(),
-        };
-        self.registry
-            .iter()
-            .map(describe)
-            .collect::<Vec<_>>()
-            .join("\n")
+    /// What is registered is distributed in another way now.
+    fn adopt_registry(&mut self, header: &Header) {
+        let arrays = self.registry.iter_mut().filter_map(|one| match one {
+            Registration::Array { description, .. } => Some(description),
+            Registration::Value { .. } => None,
+        });
+        for (description, moved) in arrays.zip(&header.arrays) {
+            *description = moved.after();
+        }
     }
 
     fn registry_problem(&self, registered: &mut [&mut dyn Registered]) -> Option<String> {
@@ -535,47 +583,17 @@ impl Job {
             .map(|one| name_of(&one.entry()).to_owned())
             .collect();
         for (position, name) in names.iter().enumerate() {
-            if !self.registry.contains(name) {
+            if !self.is_registered(name) {
                 return Some(format!("{name:?} belongs to another job"));
             }
             if names[..position].contains(name) {
                 return Some(format!("{name:?} was passed twice"));
             }
         }
-        let missing = self.registry.iter().find(|name| !names.contains(name))?;
+        let missing = self.registered_names().into_iter();
+        let missing = missing
+            .into_iter()
+            .find(|name| !names.iter().any(|given| given == name))?;
         Some(format!("{missing:?} is registered and was not passed"))
-    }
-
-    /// The new cut points of an array that lies behind another one: the offsets at the other's new cut
-    /// points. Each is known where its element is; rank 0's answer counts in the end.
-    fn cuts_behind(
-        &self,
-        offsets: &Move,
-        len: u64,
-        registered: &mut [&mut dyn Registered],
-    ) -> Result<Partition> {
-        let Some(EntryMut::Array(stored)) = find(registered, &offsets.before.name) else {
-            unreachable!("what is registered was found before")
-        };
-        let known: &[u64] =
-            crate::mpi::elements_of(stored.block.as_bytes()).expect("offsets are u64");
-        let mut cuts = vec![0_u64; offsets.to.ranks() + 1];
-        for (rank, cut) in cuts.iter_mut().enumerate() {
-            let element = if rank == 0 {
-                0
-            } else {
-                offsets.to.range(rank - 1).end
-            };
-            if stored.range.contains(&element) {
-                let index =
-                    usize::try_from(element - stored.range.start).expect("an index into a block");
-                *cut = known[index];
-            } else if element == offsets.to.len() && self.rank() == 0 {
-                *cut = len;
-            }
-        }
-        self.communicator()
-            .all_reduce(&mut cuts, Operation::Maximum)?;
-        Ok(Partition::cuts(cuts)?)
     }
 }

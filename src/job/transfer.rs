@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::array::{Description, EntryMut, Registered, Stored};
+use super::background::{self, Landed, Opening};
 use super::error::Error;
 use super::parking::Meeting;
 use super::roster::{Change, Roster};
@@ -14,11 +15,13 @@ use crate::memory::{Arena, Block};
 use crate::mpi::{Communicator, ElementKind, Operation};
 use crate::partition::Partition;
 use crate::redistribute::plan::{Plan, kept_elements, moved_elements};
-use crate::redistribute::{self, Method, Transfer};
+use crate::redistribute::{self, Times, Transfer, Variant};
 
 /// What the root tells sources and targets at the start of stage 3.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message {
+    /// These arrays move while the application goes on; another message follows at the switch.
+    Background(Box<Opening>),
     Go(Box<Header>),
     Abandon(String),
 }
@@ -29,13 +32,15 @@ pub(super) struct Header {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) iteration: u64,
-    pub(super) method: Method,
+    pub(super) variant: Variant,
     pub(super) verify: bool,
     pub(super) lean: bool,
     pub(super) change: Change,
     pub(super) roster: Roster,
     pub(super) arrays: Vec<Move>,
     pub(super) values: Vec<Value>,
+    /// Resizes that were asked for meanwhile.
+    pub(super) queue: Vec<usize>,
     /// Where those that park connect to.
     pub(super) meeting: Option<Meeting>,
 }
@@ -92,32 +97,41 @@ pub(super) fn receive(
     union: &Communicator,
     problem: impl FnOnce(&Header) -> Option<String>,
 ) -> Result<Option<(Header, Blocks)>> {
-    let header = match announce(union, None)? {
-        Message::Go(header) => *header,
-        Message::Abandon(reason) => {
-            tracing::info!(reason, "resize abandoned");
-            return Ok(None);
+    let mut landed = Landed::default();
+    let header = loop {
+        match announce(union, None)? {
+            Message::Background(opening) => match background::receive(union, *opening)? {
+                Some(arrays) => landed = arrays,
+                None => return Ok(None),
+            },
+            Message::Go(header) => break *header,
+            Message::Abandon(reason) => {
+                tracing::info!(reason, "resize abandoned");
+                return Ok(None);
+            }
         }
     };
     let mut old: Vec<Option<&mut Stored>> = header.arrays.iter().map(|_| None).collect();
     let problem = problem(&header);
-    match move_all(union, &header, &mut old, problem) {
-        Ok(blocks) => Ok(Some((header, blocks))),
+    match move_all(union, &header, &mut old, landed, problem) {
+        Ok((blocks, _times)) => Ok(Some((header, blocks))),
         Err(error) if error.leaves_job_whole() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Moves all arrays. Collective over sources and targets, who all get the same kind of result.
+/// Moves all arrays that have not come in the background. Collective over sources and targets, who all get the same
+/// kind of result.
 pub(super) fn move_all(
     union: &Communicator,
     header: &Header,
     old: &mut [Option<&mut Stored>],
+    mut landed: Landed,
     problem: Option<String>,
-) -> Result<Blocks> {
+) -> Result<(Blocks, Times)> {
     let rank = union.rank();
     let (from, to) = (header.from, header.to);
-    let allocated = allocate(header, rank);
+    let allocated = allocate(header, &mut landed, rank);
     let problem = problem.or_else(|| allocated.as_ref().err().map(ToString::to_string));
     if let Some((rank, problem)) = union.agree(problem)? {
         return Err(Error::Abandoned {
@@ -127,27 +141,35 @@ pub(super) fn move_all(
         });
     }
     let (arena, mut blocks) = allocated?;
+    let mut times = Times::default();
     let mut first_bad: Option<(&str, usize)> = None;
     for (position, (moved, stored)) in header.arrays.iter().zip(old).enumerate() {
-        let source = stored
-            .as_mut()
-            .map_or(&mut [][..], |stored| stored.block.as_bytes_mut());
-        let expected = if header.verify {
-            Some(expected_checksums(union, moved, source)?)
-        } else {
-            None
-        };
-        let block = blocks[position].as_mut().expect("it is not placed yet");
-        let transfer = Transfer {
-            from: &moved.before.partition,
-            to: &moved.to,
-            element_size: moved.before.kind.size(),
-            source,
-            target: block.as_bytes_mut(),
-        };
-        redistribute::array(union, header.method, transfer)?;
         let name = &moved.before.name;
-        tracing::debug!(array = name, "moved");
+        let block = blocks[position].as_mut().expect("it is not placed yet");
+        let expected = match landed.arrays.remove(name) {
+            Some(arrived) => arrived.expected,
+            None => {
+                let source = stored.as_mut().map_or(&mut [][..], |stored| {
+                    stored.withdraw();
+                    stored.bytes_mut()
+                });
+                let expected = if header.verify {
+                    Some(expected_checksums(union, moved, source)?)
+                } else {
+                    None
+                };
+                let transfer = Transfer {
+                    from: &moved.before.partition,
+                    to: &moved.to,
+                    element_size: moved.before.kind.size(),
+                    source,
+                    target: block.as_bytes_mut(),
+                };
+                times += redistribute::array(union, header.variant.method(), transfer)?;
+                tracing::debug!(array = name, "moved");
+                expected
+            }
+        };
         if let Some(expected) = expected {
             let bad = block_differs(moved, rank, block, &expected);
             if let Some((rank, _)) = union.agree(bad.then(String::new))? {
@@ -175,7 +197,9 @@ pub(super) fn move_all(
             // its one-sided forms; the collective one has sent what it had to.
             if let Some(stored) = stored {
                 let block = blocks[position].take().expect("it is not placed yet");
-                std::mem::replace(&mut stored.block, block).release()?;
+                if let Some(old) = stored.replace(block) {
+                    old.release()?;
+                }
             }
         }
     }
@@ -189,16 +213,22 @@ pub(super) fn move_all(
     }
     // Every target has its data.
     union.barrier()?;
-    Ok((arena, blocks))
+    Ok(((arena, blocks), times))
 }
 
-/// Maps this rank's new blocks.
-pub(super) fn allocate(header: &Header, rank: usize) -> Result<Blocks> {
-    let arena = Arena::new("malleus")?;
+/// Maps this rank's new blocks, but for those that have come already.
+fn allocate(header: &Header, landed: &mut Landed, rank: usize) -> Result<Blocks> {
+    let arena = match landed.arena.take() {
+        Some(arena) => arena,
+        None => Arena::new("malleus")?,
+    };
     let blocks = header
         .arrays
         .iter()
-        .map(|moved| map(&arena, &moved.after(), rank).map(Some))
+        .map(|moved| match landed.arrays.get_mut(&moved.before.name) {
+            Some(arrived) => Ok(arrived.block.take()),
+            None => map(&arena, &moved.after(), rank).map(Some),
+        })
         .collect::<Result<_>>()?;
     Ok((arena, blocks))
 }
@@ -257,11 +287,9 @@ pub(super) fn adopt(
     {
         let stored = stored.expect("the set was checked");
         if let Some(block) = block {
-            stored.block = block;
+            stored.replace(block);
         }
-        stored.range = moved.to.range(rank);
-        stored.description = moved.after();
-        stored.initialized = true;
+        stored.become_part(moved.after(), moved.to.range(rank));
     }
     for value in &header.values {
         if let Some(EntryMut::Value { bytes, .. }) = find(registered, &value.name) {

@@ -20,6 +20,7 @@ mod latency;
 pub mod persistent;
 mod point_to_point;
 pub mod process;
+mod progress;
 #[cfg(feature = "cli")]
 pub(crate) mod reference;
 pub mod request;
@@ -40,5 +41,6 @@ pub use info::Info;
 pub use intercommunicator::Intercommunicator;
 pub use point_to_point::{Destination, Source, Status, Tag};
 pub use process::SpawnCommand;
+pub use progress::ProgressThread;
 pub use runtime_check::Library;
 pub use thread::ThreadLevel;

@@ -12,7 +12,7 @@ mod variant;
 mod wait_targets;
 
 use std::fmt;
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -156,6 +156,15 @@ impl AddAssign for Times {
         self.expose += other.expose;
         self.transfer += other.transfer;
         self.release += other.release;
+    }
+}
+
+impl Add for Times {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
     }
 }
 

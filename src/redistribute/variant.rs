@@ -31,7 +31,8 @@ pub enum Completion {
 }
 
 /// A method with a strategy: one of paper R's ten variants, or the other completion of a threaded one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Variant {
     method: Method,
     strategy: Strategy,
@@ -61,6 +62,15 @@ impl Variant {
             of(RmaLockAll, Threading(AtUnlock)),
         ]
     };
+
+    /// The blocking variant of a method.
+    #[must_use]
+    pub const fn blocking(method: Method) -> Self {
+        Self {
+            method,
+            strategy: Strategy::Blocking,
+        }
+    }
 
     /// The variant of a method and a strategy; `None` for one that does not exist: one-sided methods have no
     /// NB, and only they complete at unlock.
@@ -113,6 +123,20 @@ pub struct UnknownVariant {
 
 fn all_names() -> String {
     Variant::ALL.map(|variant| variant.to_string()).join(", ")
+}
+
+impl From<Variant> for String {
+    fn from(variant: Variant) -> Self {
+        variant.to_string()
+    }
+}
+
+impl TryFrom<String> for Variant {
+    type Error = UnknownVariant;
+
+    fn try_from(name: String) -> Result<Self, UnknownVariant> {
+        name.parse()
+    }
 }
 
 impl FromStr for Variant {

@@ -1,8 +1,8 @@
 //! Faults that tests bring about: memory that can't be had, and data that arrives wrong; and the number of windows
-//! that are created.
+//! that are created and freed.
 //!
 //! The last two go through MPI's profiling interface (MPI standard, chapter 15.2): this program defines
-//! `MPI_Alltoallv`, `MPI_Get` and `MPI_Win_create` itself, and passes the calls on under their second names.
+//! `MPI_Alltoallv`, `MPI_Get`, `MPI_Win_create` and `MPI_Win_free` itself, and passes the calls on under their second names.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_int, c_void};
@@ -24,7 +24,15 @@ pub fn windows_created() -> usize {
     WINDOWS.load(Ordering::Relaxed)
 }
 
+static FREED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many windows this process has freed with `MPI_Win_free`.
+pub fn windows_freed() -> usize {
+    FREED.load(Ordering::Relaxed)
+}
+
 unsafe extern "C" {
+    fn PMPI_Win_free(win: *mut MPI_Win) -> c_int;
     fn PMPI_Win_create(
         base: *mut c_void,
         size: MPI_Aint,
@@ -68,6 +76,13 @@ unsafe extern "C" fn MPI_Win_create(
     WINDOWS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the caller's arguments, unchanged.
     unsafe { PMPI_Win_create(base, size, unit, info, comm, win) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
+    FREED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller's argument, unchanged.
+    unsafe { PMPI_Win_free(win) }
 }
 
 #[unsafe(no_mangle)]

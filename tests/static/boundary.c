@@ -124,6 +124,12 @@ int main(int argc, char **argv)
     options.script = "2:1";
     options.method = 7;
     EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "method 7");
+    options.method = MALLEUS_RMA_LOCK;
+    options.strategy = 9;
+    EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "strategy 9");
+    options.strategy = MALLEUS_NON_BLOCKING;
+    EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "MALLEUS_COLLECTIVE only");
+    options.strategy = MALLEUS_BLOCKING;
     options.method = MALLEUS_COLLECTIVE;
     options.before_switch = before_switch;
     options.context = &two;

@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Case> {
         Case::command("solve_generated_under_mpiexec", generated_under_mpiexec)
             .needs_spawn()
             .seconds(120),
+        Case::command("solve_in_background", in_background).needs_spawn(),
         Case::command("solve_lean", lean).needs_spawn(),
         Case::command("solve_tells_what_it_did_not_reach", not_reached).needs_spawn(),
         Case::command("solve_prints_a_table", table).needs_spawn(),
@@ -179,7 +180,7 @@ fn reference_with_resizes(run: &Run, method: &str) -> Outcome {
         for (resize, to) in resizes.iter().zip([2, 3, 1]) {
             expect("to", &resize["to"], &Value::from(to))?;
             expect("verified", &resize["verified"], &Value::from(true))?;
-            expect("method", &resize["method"], &Value::from(method))?;
+            expect("variant", &resize["variant"], &Value::from(method))?;
             expect("moved", resize["moved_bytes"].as_u64() > Some(0), true)?;
             expect("kept", resize["kept_bytes"].as_u64() > Some(0), true)?;
         }
@@ -189,6 +190,32 @@ fn reference_with_resizes(run: &Run, method: &str) -> Outcome {
             &shrunk["sum_x"],
             &one["sum_x"],
         )?;
+    }
+    Ok(())
+}
+
+/// The matrix moves while the solver goes on, with the same result. Where the solution comes first, a resize is refused.
+fn in_background(run: &Run) -> Outcome {
+    let problem = "hpcg:24x24x24";
+    let one = solved(run, &["-n", "1", "solve", problem])?;
+    for variant in ["col-nb", "col-wt", "rma1-t", "rma2-wt"] {
+        let resizes = ["--resize", "2:2", "--resize", "9:3", "--resize", "16:1"];
+        let options = ["-n", "1", "solve", problem, "--method", variant, "--verify"];
+        let found = solved(run, &[&options[..], &resizes].concat())?;
+        for key in ["iterations", "sum_x"] {
+            expect(key, &found[key], &one[key])?;
+        }
+        let resizes = found["resizes"].as_array().ok_or("no resizes")?;
+        let refused = found["refused"].as_array().ok_or("no list of refusals")?;
+        expect("resizes", resizes.len() + refused.len() > 0, true)?;
+        for resize in resizes {
+            expect("verified", &resize["verified"], &Value::from(true))?;
+            expect(
+                "iterations",
+                resize["iterations_during"].as_u64() > Some(0),
+                true,
+            )?;
+        }
     }
     Ok(())
 }
@@ -457,7 +484,7 @@ fn bad_arguments(run: &Run) -> Outcome {
             &[problem, "--resize", "5:2", "--resize", "5:3"],
             "two resizes at iteration 5",
         ),
-        (&[problem, "--method", "rma3"], "unknown method"),
+        (&[problem, "--method", "rma3"], "unknown variant"),
         (&[problem, "--tolerance", "0"], "expected a positive number"),
         (&[problem, "--preconditioner", "ilu"], "invalid value"),
         (&["poisson2d:0x3"], "a size is zero"),

@@ -8,14 +8,17 @@ use malleus::job::{
 };
 use malleus::mpi::Environment;
 use malleus::mpi::window::{Assertion, Window};
-use malleus::redistribute::Method;
+use malleus::redistribute::{Method, Variant};
+
+mod background;
 
 use super::{cores, expect};
 use crate::faults;
 use crate::harness::{Case, Outcome, Run};
 
 pub fn cases() -> Vec<Case> {
-    vec![
+    let mut cases = background::cases();
+    cases.extend([
         Case::ranks("ten_resizes_col", &[1, 3], |environment| {
             ten_resizes(environment, Method::Collective, false)
         })
@@ -126,7 +129,8 @@ pub fn cases() -> Vec<Case> {
             "a_panic_of_a_helper_thread_ends_the_job",
             a_panic_of_a_helper_thread_ends_the_job,
         ),
-    ]
+    ]);
+    cases
 }
 
 /// An application with one array of each kind, whose contents follow from global index and iteration.
@@ -346,7 +350,7 @@ fn ten_resizes(environment: &Environment, method: Method, lean: bool) -> Outcome
             "all by the method",
             resizes(&events)
                 .iter()
-                .all(|resize| resize.method == method),
+                .all(|resize| resize.variant == Variant::blocking(method)),
             true,
         )?;
     }
