@@ -144,6 +144,10 @@ typedef enum {
    * A window for each array, MPI_Win_lock_all.
    */
   MALLEUS_RMA_LOCK_ALL = 2,
+  /**
+   * MPI_Isend and MPI_Irecv for each piece of an array.
+   */
+  MALLEUS_POINT_TO_POINT = 3,
 } malleus_method;
 
 /**
@@ -157,11 +161,11 @@ typedef enum {
    */
   MALLEUS_BLOCKING = 0,
   /**
-   * A thread on each rank moves it.
+   * A thread on each rank moves it; not with MALLEUS_POINT_TO_POINT.
    */
   MALLEUS_THREADING = 1,
   /**
-   * Each checkpoint tests it; with MALLEUS_COLLECTIVE only.
+   * Each checkpoint tests it; not with one-sided methods.
    */
   MALLEUS_NON_BLOCKING = 2,
   /**

@@ -198,7 +198,7 @@ fn example(
 }
 
 fn parks_and_recalls(run: &Run) -> Outcome {
-    for method in ["0", "1", "2"] {
+    for method in ["0", "1", "2", "3"] {
         example(
             run,
             3,
@@ -211,7 +211,7 @@ fn parks_and_recalls(run: &Run) -> Outcome {
 }
 
 fn grows_and_shrinks(run: &Run) -> Outcome {
-    for method in ["0", "1", "2"] {
+    for method in ["0", "1", "2", "3"] {
         for mode in ["verify", "lean"] {
             example(
                 run,
@@ -229,7 +229,7 @@ fn grows_and_shrinks(run: &Run) -> Outcome {
 /// Constant arrays move while the program goes on: the resizes come later, or not before its end.
 fn in_background(run: &Run) -> Outcome {
     let program = compile("ffi/examples/grow_and_shrink.c", &["-std=c99"])?;
-    for (method, strategy) in [("0", "2"), ("0", "3"), ("1", "1"), ("2", "3")] {
+    for (method, strategy) in [("0", "2"), ("0", "3"), ("1", "1"), ("2", "3"), ("3", "2")] {
         let said = say(
             run,
             2,

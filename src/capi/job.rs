@@ -22,6 +22,8 @@ pub enum malleus_method {
     MALLEUS_RMA_LOCK = 1,
     /// A window for each array, MPI_Win_lock_all.
     MALLEUS_RMA_LOCK_ALL = 2,
+    /// MPI_Isend and MPI_Irecv for each piece of an array.
+    MALLEUS_POINT_TO_POINT = 3,
 }
 
 /// When the data of a resize moves. With another one than MALLEUS_BLOCKING, constant arrays move while the
@@ -32,9 +34,9 @@ pub enum malleus_method {
 pub enum malleus_strategy {
     /// At once.
     MALLEUS_BLOCKING = 0,
-    /// A thread on each rank moves it.
+    /// A thread on each rank moves it; not with MALLEUS_POINT_TO_POINT.
     MALLEUS_THREADING = 1,
-    /// Each checkpoint tests it; with MALLEUS_COLLECTIVE only.
+    /// Each checkpoint tests it; not with one-sided methods.
     MALLEUS_NON_BLOCKING = 2,
     /// The same, and a barrier tells that all targets have it.
     MALLEUS_WAIT_TARGETS = 3,
@@ -126,6 +128,7 @@ unsafe fn options(given: &malleus_options) -> Result<Options, Failure> {
         method if method == malleus_method::MALLEUS_COLLECTIVE as c_int => Method::Collective,
         method if method == malleus_method::MALLEUS_RMA_LOCK as c_int => Method::RmaLock,
         method if method == malleus_method::MALLEUS_RMA_LOCK_ALL as c_int => Method::RmaLockAll,
+        method if method == malleus_method::MALLEUS_POINT_TO_POINT as c_int => Method::PointToPoint,
         other => {
             return Err(Failure::argument(format!(
                 "method {other} is not one of malleus_method"
@@ -146,7 +149,10 @@ unsafe fn options(given: &malleus_options) -> Result<Options, Failure> {
         }
     };
     let variant = Variant::new(method, strategy).ok_or_else(|| {
-        Failure::argument("MALLEUS_NON_BLOCKING goes with MALLEUS_COLLECTIVE only")
+        Failure::argument(format!(
+            "strategy {} does not go with method {}",
+            given.strategy, given.method
+        ))
     })?;
     let script = if given.script.is_null() {
         ""

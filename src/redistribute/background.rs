@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use super::plan::Plan;
 use super::variant::{Completion, Strategy, Variant};
 use super::wait_targets::{Transport, WaitTargets};
-use super::{Bytes, Error, Method, Role, Times, bytes, check_length, layouts};
+use super::{Bytes, Error, Method, Role, Times, bytes, check_length, layouts, point_to_point};
 use crate::memory::Block;
-use crate::mpi::request::{OwnedRequest, Request};
+use crate::mpi::request::{OwnedPieces, OwnedRequest, Request};
 use crate::mpi::thread::ThreadCommunicator;
 use crate::mpi::window::Reading;
 use crate::mpi::{self, Communicator};
@@ -48,9 +48,8 @@ pub struct Background {
 
 #[derive(Debug)]
 enum Flow {
-    NonBlocking(Flight<Sending>),
-    CollectiveWaitTargets(WaitTargets<Flight<Sending>>),
-    OneSidedWaitTargets(WaitTargets<Flight<Reader>>),
+    NonBlocking(Flight),
+    WaitTargets(WaitTargets<Flight>),
     Threading(JoinHandle<Result<Moved, Error>>),
     Done(Moved),
 }
@@ -84,22 +83,17 @@ impl Background {
             .map_or(Role::SourceOnly, |first| first.role);
         let flow = match (variant.strategy(), variant.method()) {
             (Strategy::Blocking, _) => return Err(Error::NotInBackground { variant }),
-            (Strategy::NonBlocking, _) => {
-                Flow::NonBlocking(Flight::exchange(communicator, prepared)?)
-            }
-            (Strategy::WaitTargets, Method::Collective) => {
-                // A rank that only sends has a request as well.
-                let role = if role == Role::SourceOnly {
-                    Role::Both
-                } else {
-                    role
-                };
-                let transport = Flight::exchange(communicator, prepared)?;
-                Flow::CollectiveWaitTargets(WaitTargets::begin(role, transport)?)
+            (Strategy::NonBlocking, method) => {
+                Flow::NonBlocking(Flight::start(communicator, method, prepared)?)
             }
             (Strategy::WaitTargets, method) => {
-                let transport = Flight::read(communicator, method, prepared)?;
-                Flow::OneSidedWaitTargets(WaitTargets::begin(role, transport)?)
+                // A rank that only sends has requests as well, unless others read from it.
+                let role = match (method, role) {
+                    (Method::Collective | Method::PointToPoint, Role::SourceOnly) => Role::Both,
+                    (_, role) => role,
+                };
+                let transport = Flight::start(communicator, method, prepared)?;
+                Flow::WaitTargets(WaitTargets::begin(role, transport)?)
             }
             (Strategy::Threading(completion), method) => {
                 let environment = communicator.environment();
@@ -124,8 +118,7 @@ impl Background {
     pub fn test(&mut self) -> Result<bool, Error> {
         match &mut self.flow {
             Flow::NonBlocking(flight) => flight.test_reads(),
-            Flow::CollectiveWaitTargets(flow) => flow.test(),
-            Flow::OneSidedWaitTargets(flow) => flow.test(),
+            Flow::WaitTargets(flow) => flow.test(),
             Flow::Threading(helper) => Ok(helper.is_finished()),
             Flow::Done(_) => Ok(true),
         }
@@ -143,11 +136,7 @@ impl Background {
                 flight.release()?;
                 flight.moved()
             }
-            Flow::CollectiveWaitTargets(mut flow) => {
-                flow.finish()?;
-                flow.transport.moved()
-            }
-            Flow::OneSidedWaitTargets(mut flow) => {
+            Flow::WaitTargets(mut flow) => {
                 flow.finish()?;
                 flow.transport.moved()
             }
@@ -193,70 +182,96 @@ impl Prepared {
 }
 
 /// The move of one array that goes on: it owns both blocks.
-trait Part: Sized {
-    fn test(&mut self) -> mpi::Result<bool>;
-    fn wait(&mut self) -> mpi::Result<()>;
-    /// Collective where there is a window; blocking.
-    fn take(self) -> mpi::Result<(Arc<Block>, Block)>;
-}
-
-/// A collective.
-type Sending = OwnedRequest<(Arc<Block>, Block)>;
-
-impl Part for Sending {
-    fn test(&mut self) -> mpi::Result<bool> {
-        self.test()
-    }
-
-    fn wait(&mut self) -> mpi::Result<()> {
-        self.complete()
-    }
-
-    fn take(self) -> mpi::Result<(Arc<Block>, Block)> {
-        self.wait()
-    }
+#[derive(Debug)]
+enum Part {
+    Collective(OwnedRequest<(Arc<Block>, Block)>),
+    Messages(OwnedPieces<Arc<Block>, Block>),
+    Reads(Reader),
 }
 
 /// A window, and the reads from it.
 type Reader = Reading<Arc<Block>, Block>;
 
-impl Part for Reader {
+impl Part {
     fn test(&mut self) -> mpi::Result<bool> {
-        self.test()
+        match self {
+            Self::Collective(request) => request.test(),
+            Self::Messages(pieces) => pieces.test(),
+            Self::Reads(reader) => reader.test(),
+        }
     }
 
     fn wait(&mut self) -> mpi::Result<()> {
-        self.wait()
+        match self {
+            Self::Collective(request) => request.complete(),
+            Self::Messages(pieces) => pieces.wait(),
+            Self::Reads(reader) => reader.wait(),
+        }
     }
 
+    /// Collective where there is a window; blocking.
     fn take(self) -> mpi::Result<(Arc<Block>, Block)> {
-        self.free()
+        match self {
+            Self::Collective(request) => request.wait(),
+            Self::Messages(pieces) => pieces.finish(),
+            Self::Reads(reader) => reader.free(),
+        }
     }
 }
 
 /// The moves of all arrays.
 #[derive(Debug)]
-struct Flight<P> {
+struct Flight {
     communicator: Communicator,
-    parts: Vec<P>,
+    parts: Vec<Part>,
     barrier: Option<Request<'static>>,
     /// What was taken. The sources' blocks are dropped last: it takes time that is none of the stages.
     taken: Vec<(Arc<Block>, Block)>,
     times: Times,
 }
 
-impl<P> Flight<P> {
-    fn new(communicator: &Communicator, parts: Vec<P>, expose: Duration) -> Self {
-        Self {
+impl Flight {
+    /// Starts all moves; Init_RMA and the reads, where the method is one-sided.
+    fn start(
+        communicator: &Communicator,
+        method: Method,
+        moves: Vec<Prepared>,
+    ) -> Result<Self, Error> {
+        let mut times = Times::default();
+        let mut start = |moved: Prepared| {
+            let (sends, receives) = (&moved.sends, &moved.receives);
+            Ok(match method {
+                Method::Collective => {
+                    let (sends, receives) = layouts(communicator.size(), sends, receives);
+                    let (source, target) = (moved.source, moved.target);
+                    Part::Collective(communicator.iall_to_all_v(source, &sends, target, &receives)?)
+                }
+                Method::PointToPoint => {
+                    let (source, target) = (moved.source, moved.target);
+                    Part::Messages(point_to_point::start(
+                        communicator,
+                        sends,
+                        source,
+                        receives,
+                        target,
+                    )?)
+                }
+                Method::RmaLock | Method::RmaLockAll => {
+                    let (reader, exposed) = read_all(communicator, method, moved, Reading::read)?;
+                    times.expose += exposed;
+                    Part::Reads(reader)
+                }
+            })
+        };
+        let parts = moves.into_iter().map(&mut start);
+        let parts = parts.collect::<mpi::Result<_>>()?;
+        Ok(Self {
             communicator: communicator.clone(),
             parts,
             barrier: None,
             taken: Vec::new(),
-            times: Times {
-                expose,
-                ..Times::default()
-            },
-        }
+            times,
+        })
     }
 
     fn moved(self) -> Moved {
@@ -265,36 +280,7 @@ impl<P> Flight<P> {
     }
 }
 
-impl Flight<Sending> {
-    fn exchange(communicator: &Communicator, moves: Vec<Prepared>) -> Result<Self, Error> {
-        let start = |moved: Prepared| {
-            let (sends, receives) = layouts(communicator.size(), &moved.sends, &moved.receives);
-            communicator.iall_to_all_v(moved.source, &sends, moved.target, &receives)
-        };
-        let requests = moves.into_iter().map(start).collect::<mpi::Result<_>>()?;
-        Ok(Self::new(communicator, requests, Duration::ZERO))
-    }
-}
-
-impl Flight<Reader> {
-    /// Init_RMA, and the reads.
-    fn read(
-        communicator: &Communicator,
-        method: Method,
-        moves: Vec<Prepared>,
-    ) -> Result<Self, Error> {
-        let mut readers = Vec::with_capacity(moves.len());
-        let mut expose = Duration::ZERO;
-        for moved in moves {
-            let (reader, exposed) = read_all(communicator, method, moved, Reading::read)?;
-            readers.push(reader);
-            expose += exposed;
-        }
-        Ok(Self::new(communicator, readers, expose))
-    }
-}
-
-impl<P: Part> Transport for Flight<P> {
+impl Transport for Flight {
     type Error = Error;
 
     fn test_reads(&mut self) -> Result<bool, Error> {
@@ -350,7 +336,7 @@ fn read_all(
     method: Method,
     moved: Prepared,
     read: fn(&mut Reader, usize, u64, std::ops::Range<usize>) -> mpi::Result<()>,
-) -> Result<(Reader, Duration), Error> {
+) -> mpi::Result<(Reader, Duration)> {
     let begun = Instant::now();
     let mut reader = Reading::create(communicator, moved.source, moved.target, None)?;
     let exposed = begun.elapsed();

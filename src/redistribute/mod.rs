@@ -8,6 +8,7 @@ mod background;
 mod collective;
 mod one_sided;
 pub mod plan;
+mod point_to_point;
 mod variant;
 mod wait_targets;
 
@@ -39,11 +40,19 @@ pub enum Method {
     /// Paper R's RMA2 (algorithm 3): a window per array, one `lock_all`.
     #[serde(rename = "rma2")]
     RmaLockAll,
+    /// MaM's P2P: an `MPI_Isend` and an `MPI_Irecv` for each piece of an array.
+    #[serde(rename = "p2p")]
+    PointToPoint,
 }
 
 impl Method {
     /// Every method.
-    pub const ALL: [Self; 3] = [Self::Collective, Self::RmaLock, Self::RmaLockAll];
+    pub const ALL: [Self; 4] = [
+        Self::Collective,
+        Self::RmaLock,
+        Self::RmaLockAll,
+        Self::PointToPoint,
+    ];
 
     /// Its name on the command line and in results.
     #[must_use]
@@ -52,6 +61,7 @@ impl Method {
             Self::Collective => "col",
             Self::RmaLock => "rma1",
             Self::RmaLockAll => "rma2",
+            Self::PointToPoint => "p2p",
         }
     }
 }
@@ -64,7 +74,7 @@ impl fmt::Display for Method {
 
 /// A name that no method has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown method {name:?}; the methods are col, rma1, rma2")]
+#[error("unknown method {name:?}; the methods are col, rma1, rma2, p2p")]
 pub struct UnknownMethod {
     /// The name that was given.
     pub name: String,
@@ -215,13 +225,17 @@ pub fn array(
         transfer.element_size,
     );
     let times = match method {
-        Method::Collective => {
+        Method::Collective | Method::PointToPoint => {
             let sends = bytes(
                 &Plan::for_source(transfer.from, transfer.to, rank)?,
                 transfer.element_size,
             );
+            let exchange = match method {
+                Method::PointToPoint => point_to_point::exchange,
+                _ => collective::all_to_all_v,
+            };
             let begun = Instant::now();
-            collective::all_to_all_v(
+            exchange(
                 communicator,
                 &sends,
                 transfer.source,
@@ -266,6 +280,23 @@ fn bytes(plan: &Plan, element_size: usize) -> Vec<Bytes> {
             len: bytes(piece.len),
         })
         .collect()
+}
+
+/// Hands out the destination of each piece. They lie one behind the other, in the order of the plan.
+fn each_destination<'buffers>(
+    receives: &[Bytes],
+    target: &'buffers mut [u8],
+    mut receive: impl FnMut(&Bytes, &'buffers mut [u8]) -> mpi::Result<()>,
+) -> mpi::Result<()> {
+    let mut rest = target;
+    let mut position = 0;
+    for piece in receives {
+        let (destination, tail) = rest[piece.target_offset - position..].split_at_mut(piece.len);
+        position = piece.target_offset + piece.len;
+        rest = tail;
+        receive(piece, destination)?;
+    }
+    Ok(())
 }
 
 fn check_length(

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use super::{Bytes, Times};
+use super::{Bytes, Times, each_destination};
 use crate::mpi::window::{Assertion, LockKind, PassiveEpoch, Window};
 use crate::mpi::{self, Communicator};
 
@@ -19,7 +19,7 @@ pub(super) fn lock_each(
 ) -> mpi::Result<Times> {
     timed(communicator, source, |window| {
         window.locks(|epoch| {
-            get_each(receives, target, |piece, destination| {
+            each_destination(receives, target, |piece, destination| {
                 epoch.lock(LockKind::Shared, piece.peer, Assertion::NoCheck)?;
                 get(epoch, piece, destination)
             })
@@ -40,7 +40,7 @@ pub(super) fn lock_all(
             return Ok(());
         }
         window.lock_all(Assertion::NoCheck, |epoch| {
-            get_each(receives, target, |piece, destination| {
+            each_destination(receives, target, |piece, destination| {
                 get(epoch, piece, destination)
             })
         })
@@ -72,21 +72,4 @@ fn get<'scope, 'buffers>(
     destination: &'buffers mut [u8],
 ) -> mpi::Result<()> {
     epoch.get(destination, piece.peer, piece.source_offset as u64)
-}
-
-/// Hands out the destination of each piece. They lie one behind the other, in the order of the plan.
-fn get_each<'buffers>(
-    receives: &[Bytes],
-    target: &'buffers mut [u8],
-    mut get: impl FnMut(&Bytes, &'buffers mut [u8]) -> mpi::Result<()>,
-) -> mpi::Result<()> {
-    let mut rest = target;
-    let mut position = 0;
-    for piece in receives {
-        let (destination, tail) = rest[piece.target_offset - position..].split_at_mut(piece.len);
-        position = piece.target_offset + piece.len;
-        rest = tail;
-        get(piece, destination)?;
-    }
-    Ok(())
 }

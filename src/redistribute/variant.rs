@@ -15,7 +15,7 @@ pub enum Strategy {
     Blocking,
     /// T: a helper thread on each source runs the whole algorithm, and ends its epoch as this says.
     Threading(Completion),
-    /// NB: requests, which the sources test; of collectives only.
+    /// NB: requests, which the sources test; of collectives and messages only.
     NonBlocking,
     /// WT: as NB, and a barrier tells everybody that all targets have their data.
     WaitTargets,
@@ -39,10 +39,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Every variant: those of paper R, then the threaded ones that complete at unlock.
-    pub const ALL: [Self; 12] = {
+    /// Every variant: those of paper R, then the threaded ones that complete at unlock, then MaM's P2P.
+    pub const ALL: [Self; 15] = {
         use Completion::{AtUnlock, Polled};
-        use Method::{Collective, RmaLock, RmaLockAll};
+        use Method::{Collective, PointToPoint, RmaLock, RmaLockAll};
         use Strategy::{Blocking, NonBlocking, Threading, WaitTargets};
         const fn of(method: Method, strategy: Strategy) -> Variant {
             Variant { method, strategy }
@@ -60,6 +60,9 @@ impl Variant {
             of(RmaLockAll, WaitTargets),
             of(RmaLock, Threading(AtUnlock)),
             of(RmaLockAll, Threading(AtUnlock)),
+            of(PointToPoint, Blocking),
+            of(PointToPoint, NonBlocking),
+            of(PointToPoint, WaitTargets),
         ]
     };
 
@@ -73,7 +76,7 @@ impl Variant {
     }
 
     /// The variant of a method and a strategy; `None` for one that does not exist: one-sided methods have no
-    /// NB, and only they complete at unlock.
+    /// NB, and only they complete at unlock; P2P has no T.
     #[must_use]
     pub fn new(method: Method, strategy: Strategy) -> Option<Self> {
         let variant = Self { method, strategy };

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     options.strategy = 9;
     EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "strategy 9");
     options.strategy = MALLEUS_NON_BLOCKING;
-    EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "MALLEUS_COLLECTIVE only");
+    EXPECT(malleus_job_start(&options, &job), MALLEUS_ERROR_ARGUMENT, "strategy 2 does not go with method 1");
     options.strategy = MALLEUS_BLOCKING;
     options.method = MALLEUS_COLLECTIVE;
     options.before_switch = before_switch;

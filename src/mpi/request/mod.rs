@@ -9,7 +9,9 @@
 //! [`Communicator::exchange`]: super::Communicator::exchange
 
 mod exchange;
+mod list;
 mod owned;
+mod pieces;
 mod sets;
 
 use std::cell::RefCell;
@@ -24,7 +26,9 @@ use crate::sys;
 
 pub(super) use exchange::AbortOnPanic;
 pub use exchange::Exchange;
+pub(in crate::mpi) use list::RequestList;
 pub use owned::{Buffer, BufferMut, Nothing, OwnedRequest};
+pub use pieces::OwnedPieces;
 pub use sets::{TestAny, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 
 /// A started operation. Those with buffers exist inside a scope only, whose end completes them. The

@@ -13,7 +13,7 @@ use crate::mpi::communicator::Communicator;
 use crate::mpi::datatype::{int, raw_of};
 use crate::mpi::error::{Error, Result, mpi, mpi_count};
 use crate::mpi::info::Info;
-use crate::mpi::request::{Buffer, BufferMut};
+use crate::mpi::request::{Buffer, BufferMut, RequestList};
 use crate::sys;
 
 /// A window whose memory the processes only read, and this process's reads into a buffer. The epochs of
@@ -35,7 +35,7 @@ pub struct Reading<S: Buffer, R: BufferMut<Element = S::Element>> {
     /// Elements of the destination up to here are read into already.
     filled: usize,
     locks: Locks,
-    requests: Vec<sys::MPI_Request>,
+    requests: RequestList,
 }
 
 /// Who may be read from.
@@ -82,7 +82,7 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
             length,
             filled: 0,
             locks: Locks::Each(Vec::new()),
-            requests: Vec::new(),
+            requests: RequestList::default(),
         })
     }
 
@@ -224,24 +224,7 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
     ///
     /// The MPI error.
     pub fn test(&mut self) -> Result<bool> {
-        if self.requests.is_empty() {
-            return Ok(true);
-        }
-        let count = int("MPI_Testall", "count", self.requests.len())?;
-        let mut done: c_int = 0;
-        // SAFETY: the list holds `count` requests, null where one is complete.
-        unsafe {
-            mpi!(MPI_Testall(
-                count,
-                self.requests.as_mut_ptr(),
-                &raw mut done,
-                sys::statuses_ignore()
-            ))?;
-        }
-        if done != 0 {
-            self.requests.clear();
-        }
-        Ok(done != 0)
+        self.requests.test()
     }
 
     /// Waits until all reads are complete. Blocking; `MPI_Waitall`.
@@ -250,17 +233,7 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
     ///
     /// The MPI error.
     pub fn wait(&mut self) -> Result<()> {
-        let count = int("MPI_Waitall", "count", self.requests.len())?;
-        // SAFETY: as for `test`.
-        unsafe {
-            mpi!(MPI_Waitall(
-                count,
-                self.requests.as_mut_ptr(),
-                sys::statuses_ignore()
-            ))?;
-        }
-        self.requests.clear();
-        Ok(())
+        self.requests.wait()
     }
 
     /// Ends the epochs, which completes the reads. Blocking where they are not complete; `MPI_Win_unlock`,
@@ -270,7 +243,7 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Reading<S, R> {
     ///
     /// The MPI error.
     pub fn unlock(&mut self) -> Result<()> {
-        if !self.requests.is_empty() {
+        if self.requests.len() > 0 {
             // A request has to be given back, complete or not.
             self.wait()?;
         }

@@ -1,11 +1,13 @@
 //! Point-to-point, requests in a scope and requests that own their buffers, and what happens to them when a
 //! program forgets, drops or fails.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use malleus::mpi::collective::BlockLayout;
 use malleus::mpi::request::{
-    TestAny, test_all, test_any, test_some, wait_all, wait_any, wait_some,
+    OwnedPieces, TestAny, test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
 use malleus::mpi::{
     Communicator, Destination, Environment, Error, ErrorClass, Operation, Source, Tag,
@@ -27,6 +29,7 @@ pub fn cases() -> Vec<Case> {
         Case::ranks("request_errors", &[2], request_errors),
         Case::on_each("collectives_in_a_scope", &[1, 2, 3], collectives_in_a_scope),
         Case::on_each("owned_requests", &[1, 2, 3], owned),
+        Case::on_each("owned_pieces", &[1, 2, 3], pieces),
         Case::ranks("requests_as_raw", &[2], raw),
         Case::ranks("worker_that_drops_a_request", &[], drops_a_request),
         Case::command("a_request_dropped_ends_the_job", |run| {
@@ -479,6 +482,54 @@ fn owned(communicator: &Communicator) -> Outcome {
         refused_argument(refused),
         Some("buffer"),
     )
+}
+
+/// A ring in two parts, while this rank goes on reading what it sends.
+fn pieces(communicator: &Communicator) -> Outcome {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    let sent: Arc<[i32]> = (0..10).map(|index| 100 * rank as i32 + index).collect();
+    let mut pieces = OwnedPieces::new(communicator, Arc::clone(&sent), vec![-1; 9]);
+    pieces.copy(7..9, 0)?;
+    pieces.ireceive(2..5, previous, 0)?;
+    let misuse = [
+        ("received into already", pieces.ireceive(4..6, previous, 0)),
+        ("beyond the buffer", pieces.ireceive(8..10, previous, 0)),
+        (
+            "backwards",
+            pieces.isend(Range { start: 3, end: 2 }, next, 0),
+        ),
+        ("beyond what is sent", pieces.isend(8..11, next, 0)),
+        ("a copy of what is not there", pieces.copy(9..11, 5)),
+        ("a copy beyond the buffer", pieces.copy(0..3, 7)),
+        ("a copy to the end of memory", pieces.copy(0..3, usize::MAX)),
+    ];
+    for (what, result) in misuse {
+        expect(what, refused_argument(result), Some("range"))?;
+    }
+    pieces.ireceive(6..8, previous, 0)?;
+    pieces.isend(0..3, next, 0)?;
+    pieces.isend(4..6, next, 0)?;
+    while !pieces.test()? {
+        expect("own", sent[9], 100 * rank as i32 + 9)?;
+    }
+    let (own, received) = pieces.finish()?;
+    expect("what was sent", &own, &sent)?;
+    let (mine, base) = (100 * rank as i32, 100 * previous as i32);
+    let expected = vec![
+        mine + 7,
+        mine + 8,
+        base,
+        base + 1,
+        base + 2,
+        -1,
+        base + 4,
+        base + 5,
+        -1,
+    ];
+    expect("what was received", received, expected)?;
+    drop(own);
+    expect("the only holder", Arc::strong_count(&sent), 1)
 }
 
 #[allow(unsafe_code)]

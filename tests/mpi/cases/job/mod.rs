@@ -31,6 +31,10 @@ pub fn cases() -> Vec<Case> {
             ten_resizes(environment, Method::RmaLockAll, false)
         })
         .needs_spawn(),
+        Case::ranks("ten_resizes_p2p", &[1, 3], |environment| {
+            ten_resizes(environment, Method::PointToPoint, false)
+        })
+        .needs_spawn(),
         Case::ranks("ten_resizes_col_lean", &[1, 3], |environment| {
             ten_resizes(environment, Method::Collective, true)
         })
