@@ -32,12 +32,15 @@
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
 //! * `capi`: the C library, with the feature `capi`;
-//! * `workload`: matrices and a solver, and `cli`: the `malleus` command; both with the feature `cli`.
+//! * `workload`: matrices and a solver, `experiment`: results of paper R's evaluation, and `cli`: the `malleus` command; all
+//!   with the feature `cli`.
 
 #[cfg(feature = "capi")]
 pub mod capi;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "cli")]
+pub mod experiment;
 pub mod job;
 pub mod latency;
 pub mod memory;

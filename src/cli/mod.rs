@@ -2,6 +2,7 @@
 
 mod bench;
 mod environment;
+mod experiment;
 mod launch;
 mod record;
 mod solve;
@@ -32,6 +33,8 @@ enum Command {
     Bench(bench::Arguments),
     /// The MPICH, device, provider and thread level found, and whether one-sided reads are passive here.
     Env(environment::Arguments),
+    /// The evaluations of the papers: a folder with every run, a summary, and a report. Starts its own ranks.
+    Experiment(experiment::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
     Solve(solve::Arguments),
     /// Initializes and finalizes MPI: `env` reads what MPICH tells about itself then.
@@ -58,8 +61,20 @@ pub fn main() -> ExitCode {
                 2,
             );
         }
+        if let Command::Experiment(_) = arguments.command {
+            return launch::fail(
+                "an experiment starts its own ranks: run it without mpiexec",
+                2,
+            );
+        }
     } else {
         let default = match arguments.command {
+            Command::Experiment(experiment) => {
+                if arguments.ranks.is_some() {
+                    return launch::fail("an experiment starts its own ranks: leave -n out", 2);
+                }
+                return experiment::run(&experiment);
+            }
             Command::Bench(ref bench) => u32::try_from(bench.ranks()).unwrap_or(u32::MAX),
             // One rank reads from the other.
             Command::Env(_) => 2,
@@ -67,7 +82,8 @@ pub fn main() -> ExitCode {
         };
         let facts: Vec<_> = match arguments.command {
             Command::Env(_) => environment::probe().into_iter().collect(),
-            Command::Bench(_) | Command::Solve(_) | Command::Probe => Vec::new(),
+            Command::Bench(ref bench) => bench.facts().into_iter().collect(),
+            Command::Experiment(_) | Command::Solve(_) | Command::Probe => Vec::new(),
         };
         return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
@@ -79,6 +95,7 @@ pub fn main() -> ExitCode {
     let code = match arguments.command {
         Command::Bench(arguments) => bench::run(&environment, &arguments),
         Command::Env(arguments) => environment::run(&environment, &arguments),
+        Command::Experiment(_) => unreachable!("it has its own ranks"),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,
     };

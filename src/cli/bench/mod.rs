@@ -2,8 +2,8 @@
 
 mod figure;
 mod latency;
-mod options;
-mod redistribute;
+pub(super) mod options;
+pub(super) mod redistribute;
 mod samples;
 mod window;
 
@@ -41,6 +41,16 @@ impl Arguments {
             // One rank reads from the other.
             Benchmark::Window(_) | Benchmark::Latency(_) => 2,
             Benchmark::Redistribute(arguments) => arguments.ranks(),
+        }
+    }
+}
+
+impl Arguments {
+    /// What the ranks have to find in their environment.
+    pub(super) fn facts(&self) -> Option<(&'static str, String)> {
+        match &self.benchmark {
+            Benchmark::Redistribute(arguments) => arguments.facts(),
+            Benchmark::Window(_) | Benchmark::Latency(_) => None,
         }
     }
 }

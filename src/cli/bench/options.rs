@@ -93,7 +93,7 @@ fn svg(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
+pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("expected a number from 1 on".to_owned()),
@@ -138,7 +138,7 @@ impl FromStr for Sizes {
 }
 
 /// A size that is not zero.
-pub(super) fn one_size(text: &str) -> Result<usize, String> {
+pub(in crate::cli) fn one_size(text: &str) -> Result<usize, String> {
     match size(text)? {
         0 => Err("zero bytes".to_owned()),
         size => Ok(size),

@@ -21,6 +21,9 @@ pub fn cases() -> Vec<Case> {
         Case::command("bench_window_writes_files_and_a_table", files).seconds(180),
         Case::command("bench_latency_tells_all_operations", latency).seconds(180),
         Case::command("bench_latency_prints_a_table", latency_table).seconds(180),
+        Case::command("bench_redistribute_other_settings", other_settings)
+            .needs_spawn()
+            .seconds(120),
         Case::command("bench_redistribute_grows", |run| redistribute(run, (1, 3)))
             .needs_spawn()
             .seconds(180),
@@ -403,7 +406,7 @@ fn refused(run: &Run, command: Command, text: &str) -> Outcome {
 
 /// Every variant, with as many bytes moved as the partitions say.
 fn redistribute(run: &Run, (from, to): (u64, u64)) -> Outcome {
-    let variants = "col,col-t,col-nb,col-wt,rma1,rma1-t,rma1-wt,rma2,rma2-t,rma2-wt,rma1-t-unlock,rma2-t-unlock";
+    let variants = "col,col-t,col-nb,col-wt,rma1,rma1-t,rma1-wt,rma2,rma2-t,rma2-wt,rma1-t-unlock,rma2-t-unlock,p2p,p2p-nb,p2p-wt";
     let (from_text, to_text) = (from.to_string(), to.to_string());
     let mut command = Command::new(program());
     command
@@ -451,6 +454,36 @@ fn redistribute(run: &Run, (from, to): (u64, u64)) -> Outcome {
             expect(name, number("iterations_during")? >= 1.0, true)?;
         } else {
             expect(name, row["omega"].is_null(), true)?;
+        }
+    }
+    Ok(())
+}
+
+/// Without a progress thread, with MPICH's own, and where all targets are started.
+fn other_settings(run: &Run) -> Outcome {
+    for (settings, key, kept) in [
+        (["--progress", "none"], "progress", 2048),
+        (["--progress", "mpich"], "progress", 2048),
+        (["--management", "baseline"], "management", 0),
+    ] {
+        let mut command = Command::new(program());
+        command
+            .args(["bench", "redistribute", "--from", "1", "--to", "2"])
+            .args([
+                "--bytes",
+                "32KiB",
+                "--variants",
+                "col,rma1-t,rma2-wt,p2p-nb",
+            ])
+            .args(["--reps", "1", "-x", "0", "--iteration", "1", "--json", "-"])
+            .args(settings);
+        let found: Value = serde_json::from_str(&succeeded(run, command)?.stdout)?;
+        let rows = found["rows"].as_array().ok_or("no rows")?;
+        expect("rows", rows.len(), 4)?;
+        for row in rows {
+            expect("verified", row["verified"].as_bool(), Some(true))?;
+            expect(key, row[key].as_str(), Some(settings[1]))?;
+            expect("kept", row["kept_bytes"].as_u64(), Some(8 * kept))?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ mod background;
 mod bench;
 mod collectives;
 mod communication;
+mod experiment;
 mod job;
 mod latency;
 mod persistent;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Case> {
         bench::cases(),
         collectives::cases(),
         communication::cases(),
+        experiment::cases(),
         job::cases(),
         latency::cases(),
         persistent::cases(),
