@@ -32,7 +32,8 @@
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
 //! * `capi`: the C library, with the feature `capi`;
-//! * `workload`: matrices and a solver, and `cli`: the `malleus` command; both with the feature `cli`.
+//! * `workload`: matrices, a solver and a synthetic application, and `cli`: the `malleus` command; both with the
+//!   feature `cli`.
 
 #[cfg(feature = "capi")]
 pub mod capi;

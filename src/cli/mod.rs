@@ -4,7 +4,9 @@ mod bench;
 mod environment;
 mod launch;
 mod record;
+mod resizes;
 mod solve;
+mod synthetic;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,8 @@ enum Command {
     Env(environment::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
     Solve(solve::Arguments),
+    /// A synthetic application out of a configuration file, in the manner of Proteo's SAM.
+    Synthetic(synthetic::Arguments),
     /// Initializes and finalizes MPI: `env` reads what MPICH tells about itself then.
     #[command(hide = true)]
     Probe,
@@ -58,16 +62,28 @@ pub fn main() -> ExitCode {
                 2,
             );
         }
+        if let Command::Synthetic(synthetic) = &arguments.command
+            && let Some(code) = synthetic::check_only(synthetic)
+        {
+            return code;
+        }
     } else {
         let default = match arguments.command {
             Command::Bench(ref bench) => u32::try_from(bench.ranks()).unwrap_or(u32::MAX),
             // One rank reads from the other.
             Command::Env(_) => 2,
             Command::Solve(_) | Command::Probe => 1,
+            Command::Synthetic(ref synthetic) => match synthetic::ranks(synthetic, arguments.ranks)
+            {
+                Ok(ranks) => ranks,
+                Err(code) => return code,
+            },
         };
         let facts: Vec<_> = match arguments.command {
             Command::Env(_) => environment::probe().into_iter().collect(),
-            Command::Bench(_) | Command::Solve(_) | Command::Probe => Vec::new(),
+            Command::Bench(_) | Command::Solve(_) | Command::Synthetic(_) | Command::Probe => {
+                Vec::new()
+            }
         };
         return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
@@ -80,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&environment, &arguments),
         Command::Env(arguments) => environment::run(&environment, &arguments),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
+        Command::Synthetic(arguments) => synthetic::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,
     };
     if let Err(error) = environment.finalize() {

@@ -10,6 +10,7 @@ mod persistent;
 mod processes;
 mod requests;
 mod solve;
+mod synthetic;
 mod threads;
 mod topology;
 mod window;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
         processes::cases(),
         requests::cases(),
         solve::cases(),
+        synthetic::cases(),
         threads::cases(),
         topology::cases(),
         window::cases(),
