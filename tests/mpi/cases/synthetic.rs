@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         Case::command("synthetic_checks_real_files", real_files),
         Case::command("synthetic_refuses", refuses),
         Case::command("synthetic_refuses_other_sizes", other_sizes),
+        Case::command("synthetic_ends_where_a_resize_is_refused", refused).needs_spawn(),
     ]
 }
 
@@ -577,4 +578,23 @@ fn other_sizes(run: &Run) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// The next group can't begin: an error, and an end in order.
+fn refused(run: &Run) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("x.toml");
+    let stage = "[[stage]]\nkind = \"allreduce\"\nbytes = 8\n";
+    let large = GROUP.replace("processes = 1", "processes = 100");
+    std::fs::write(&path, format!("{stage}{GROUP}{large}"))?;
+    let mut command = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_malleus");
+    let script = format!("ulimit -n 60; exec {program} synthetic {}", path.display());
+    command.args(["-c", &script]);
+    let ended = run.finish(command)?;
+    expect("exit code", ended.status.code(), Some(1))?;
+    let begins = "malleus: error: the resize from 1 to 100 processes, for group 1, was refused: ";
+    let is_told = ended.stderr.starts_with(begins) && ended.stderr.contains("ulimit -n");
+    expect(&ended.stderr, is_told, true)?;
+    expect("once", ended.stderr.lines().count(), 1)
 }
