@@ -15,18 +15,17 @@ const BATCHES: (usize, usize) = (3, 25);
 const BUDGET_S: f64 = 0.25;
 
 /// The time of one operation in seconds, as rank 0 sees it while every rank does the same, as it will in the stage:
-/// cores share memory and caches. The median over batches, so that a few that were disturbed do not count.
-/// Collective; the same on every rank.
+/// cores share memory and caches. A batch lasts until all ranks are through: the slowest makes the time of a stage,
+/// and a root that only sends is through before. The median over batches, so that a few that were disturbed do not
+/// count. Collective; the same on every rank.
 ///
-/// What communicates is measured until all ranks are through: a root that only sends is through before. A start is
-/// measured with its wait.
+/// A start is measured with its wait.
 pub(super) fn operation(
     kind: StageKind,
     work: &mut Work,
     communicator: &Communicator,
     started: &mut Started,
 ) -> Result<f64, Error> {
-    let communicates = !kind.is_computation() && !kind.is_file();
     let mut batch = |count: u64| -> Result<f64, Error> {
         communicator.barrier()?;
         let begun = Instant::now();
@@ -36,9 +35,7 @@ pub(super) fn operation(
         if let StageKind::StartPointToPoint { identifier } = kind {
             started.wait(identifier, None)?;
         }
-        if communicates {
-            communicator.barrier()?;
-        }
+        communicator.barrier()?;
         let mut time = [begun.elapsed().as_secs_f64()];
         communicator.broadcast(&mut time, 0)?;
         Ok(time[0])
