@@ -32,8 +32,8 @@
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
 //! * `capi`: the C library, with the feature `capi`;
-//! * `workload`: matrices and a solver, `experiment`: results of paper R's evaluation, and `cli`: the `malleus` command; all
-//!   with the feature `cli`.
+//! * `workload`: matrices, a solver and a synthetic application, `experiment`: results of paper R's evaluation, and
+//!   `cli`: the `malleus` command; all with the feature `cli`.
 
 #[cfg(feature = "capi")]
 pub mod capi;

@@ -5,7 +5,9 @@ mod environment;
 mod experiment;
 mod launch;
 mod record;
+mod resizes;
 mod solve;
+mod synthetic;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,8 @@ enum Command {
     Experiment(experiment::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
     Solve(solve::Arguments),
+    /// A synthetic application out of a configuration file, in the manner of Proteo's SAM.
+    Synthetic(synthetic::Arguments),
     /// Initializes and finalizes MPI: `env` reads what MPICH tells about itself then.
     #[command(hide = true)]
     Probe,
@@ -67,6 +71,11 @@ pub fn main() -> ExitCode {
                 2,
             );
         }
+        if let Command::Synthetic(synthetic) = &arguments.command
+            && let Some(code) = synthetic::check_only(synthetic)
+        {
+            return code;
+        }
     } else {
         let default = match arguments.command {
             Command::Experiment(experiment) => {
@@ -79,11 +88,18 @@ pub fn main() -> ExitCode {
             // One rank reads from the other.
             Command::Env(_) => 2,
             Command::Solve(_) | Command::Probe => 1,
+            Command::Synthetic(ref synthetic) => match synthetic::ranks(synthetic, arguments.ranks)
+            {
+                Ok(ranks) => ranks,
+                Err(code) => return code,
+            },
         };
         let facts: Vec<_> = match arguments.command {
             Command::Env(_) => environment::probe().into_iter().collect(),
             Command::Bench(ref bench) => bench.facts().into_iter().collect(),
-            Command::Experiment(_) | Command::Solve(_) | Command::Probe => Vec::new(),
+            Command::Experiment(_) | Command::Solve(_) | Command::Synthetic(_) | Command::Probe => {
+                Vec::new()
+            }
         };
         return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
@@ -97,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Env(arguments) => environment::run(&environment, &arguments),
         Command::Experiment(_) => unreachable!("it has its own ranks"),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
+        Command::Synthetic(arguments) => synthetic::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,
     };
     if let Err(error) = environment.finalize() {

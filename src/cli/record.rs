@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use serde::Serialize;
 
@@ -31,6 +32,23 @@ impl Mpich {
             provider: Environment::provider().unwrap_or_else(|| "default".to_owned()),
             thread_level: environment.thread_level().name(),
         }
+    }
+
+    /// One line, with the cores.
+    pub(super) fn print(&self, cores: usize, oversubscribed: bool) {
+        println!(
+            "MPICH {} ({}), netmod {}, provider {}, {}, {cores} cores{}",
+            self.version,
+            self.device,
+            self.netmod,
+            self.provider,
+            self.thread_level,
+            if oversubscribed {
+                ", oversubscribed at times"
+            } else {
+                ""
+            }
+        );
     }
 }
 
@@ -68,6 +86,23 @@ impl Target {
             .map_err(|error| format!("--json {}: {error}", path.display()))
     }
 
+    /// Writes a result where `--json` says, and prints it as well unless that is standard output.
+    pub(super) fn deliver(
+        target: Option<&Self>,
+        result: &impl Serialize,
+        print: impl FnOnce(),
+    ) -> ExitCode {
+        let written = target.map_or(Ok(()), |target| target.write(result));
+        if let Err(error) = written {
+            eprintln!("malleus: error: {error}");
+            return ExitCode::FAILURE;
+        }
+        if !matches!(target, Some(Self::StandardOutput)) {
+            print();
+        }
+        ExitCode::SUCCESS
+    }
+
     pub(super) fn write(&self, result: &impl Serialize) -> Result<(), String> {
         let mut text = serde_json::to_string_pretty(result).map_err(|error| error.to_string())?;
         text.push('\n');
@@ -79,9 +114,29 @@ impl Target {
     }
 }
 
-/// Makes the folder of `--hgrm`, before hours of work depend on it.
-pub(super) fn check_folder(folder: &Path) -> Result<(), String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("--hgrm {}: {error}", folder.display()))
+/// Makes the folder that an option names, before hours of work depend on it.
+pub(super) fn check_folder(option: &str, folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("{option} {}: {error}", folder.display()))
+}
+
+/// Rows of cells as a table, aligned to the right.
+pub(super) fn print_table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) {
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        println!("{}", cells.join("  "));
+    }
 }
 
 /// Bytes as a person reads them.

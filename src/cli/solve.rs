@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::launch;
-use super::record::{Mpich, Target, bytes, check_folder, cores, seconds};
-use crate::job::{Event, Job, Options, Resize, Script, ScriptEntry};
+use super::record::{Mpich, Target, check_folder, cores, seconds};
+use super::resizes::Resizes;
+use crate::job::{Job, Options, Script, ScriptEntry};
 use crate::latency;
 use crate::mpi::Environment;
 use crate::redistribute::{Method, Variant};
@@ -88,25 +89,10 @@ struct Report {
     oversubscribed: bool,
     variant: Variant,
     lean: bool,
-    queued: Vec<Queued>,
-    resizes: Vec<Resize>,
-    refused: Vec<Refused>,
+    #[serde(flatten)]
+    resizes: Resizes,
     not_reached: Vec<NotReached>,
     segments: Vec<Segment>,
-}
-
-#[derive(Debug, Serialize)]
-struct Queued {
-    iteration: u64,
-    to: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Refused {
-    iteration: u64,
-    from: usize,
-    to: usize,
-    reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -155,23 +141,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
     };
     match solve(environment, arguments, &script) {
         Ok(None) => ExitCode::SUCCESS,
-        Ok(Some(report)) => match &arguments.json {
-            None => {
-                print(&report);
-                ExitCode::SUCCESS
-            }
-            Some(target) => match target.write(&report) {
-                Ok(()) if matches!(target, Target::StandardOutput) => ExitCode::SUCCESS,
-                Ok(()) => {
-                    print(&report);
-                    ExitCode::SUCCESS
-                }
-                Err(error) => {
-                    eprintln!("malleus: error: {error}");
-                    ExitCode::FAILURE
-                }
-            },
-        },
+        Ok(Some(report)) => Target::deliver(arguments.json.as_ref(), &report, || print(&report)),
         Err(Failure::Common(message)) => launch::fail(&message, 1),
         Err(Failure::Fatal(message)) => environment.abort(&format!("error: {message}"), 1),
     }
@@ -230,29 +200,8 @@ fn solve(
     let Some(solution) = finished.take() else {
         return Ok(None);
     };
-    let mut resizes = Vec::new();
-    let mut refused = Vec::new();
-    let mut queued = Vec::new();
-    for event in events {
-        match event {
-            Event::Resized(resize) => {
-                oversubscribed |= resize.oversubscribed;
-                resizes.push(resize);
-            }
-            Event::Queued { iteration, to } => queued.push(Queued { iteration, to }),
-            Event::Refused {
-                iteration,
-                from,
-                to,
-                reason,
-            } => refused.push(Refused {
-                iteration,
-                from,
-                to,
-                reason,
-            }),
-        }
-    }
+    let told = Resizes::of(events);
+    oversubscribed |= told.oversubscribed();
     Ok(Some(Report {
         problem: arguments.matrix.to_string(),
         rows: solution.rows,
@@ -268,9 +217,7 @@ fn solve(
         oversubscribed,
         variant: arguments.method,
         lean: arguments.lean,
-        queued,
-        resizes,
-        refused,
+        resizes: told,
         not_reached: script
             .after(iterations)
             .map(|entry| NotReached {
@@ -299,7 +246,8 @@ fn iterate(
     if job.is_first_start() && (arguments.json.is_some() || arguments.hgrm.is_some()) {
         let problem = if job.rank() == 0 {
             let json = arguments.json.as_ref().map_or(Ok(()), Target::check);
-            let hgrm = arguments.hgrm.as_deref().map_or(Ok(()), check_folder);
+            let hgrm = arguments.hgrm.as_deref();
+            let hgrm = hgrm.map_or(Ok(()), |folder| check_folder("--hgrm", folder));
             json.and(hgrm).err()
         } else {
             None
@@ -425,20 +373,7 @@ fn print(report: &Report) {
         "{}: {} rows, {} nonzeros",
         report.problem, report.rows, report.nonzeros
     );
-    println!(
-        "MPICH {} ({}), netmod {}, provider {}, {}, {} cores{}",
-        mpich.version,
-        mpich.device,
-        mpich.netmod,
-        mpich.provider,
-        mpich.thread_level,
-        report.cores,
-        if report.oversubscribed {
-            ", oversubscribed at times"
-        } else {
-            ""
-        }
-    );
+    mpich.print(report.cores, report.oversubscribed);
     println!(
         "converged in {} iterations: ‖r‖/‖b‖ = {:.3e}, sum(x) = {:.12e}; {} in all",
         report.iterations,
@@ -455,102 +390,11 @@ fn print(report: &Report) {
             seconds(segment.iteration_s)
         );
     }
-    if !report.resizes.is_empty() {
-        println!();
-        print_resizes(&report.resizes);
-    }
-    for queued in &report.queued {
-        println!(
-            "queued: the resize to {} at iteration {}, when another one was under way",
-            queued.to, queued.iteration
-        );
-    }
-    for refused in &report.refused {
-        println!(
-            "not done: the resize from {} to {} at iteration {}: {}",
-            refused.from, refused.to, refused.iteration, refused.reason
-        );
-    }
+    report.resizes.print();
     for entry in &report.not_reached {
         println!(
             "not reached: the resize to {} at iteration {}",
             entry.to, entry.iteration
         );
-    }
-}
-
-/// A time in the background, where there was one.
-fn background(time_s: f64) -> String {
-    if time_s > 0.0 {
-        seconds(time_s)
-    } else {
-        "-".to_owned()
-    }
-}
-
-fn print_resizes(resizes: &[Resize]) {
-    let heading = [
-        "resize",
-        "at",
-        "method",
-        "decide",
-        "processes",
-        "background",
-        "iterations",
-        "redistribute",
-        "resume",
-        "total",
-        "spawned",
-        "recalled",
-        "parked",
-        "released",
-        "moved",
-        "kept",
-        "verified",
-    ];
-    let mut rows = vec![heading.map(str::to_owned)];
-    for resize in resizes {
-        rows.push([
-            format!(
-                "{} → {}{}",
-                resize.from,
-                resize.to,
-                if resize.oversubscribed { " *" } else { "" }
-            ),
-            resize.iteration.to_string(),
-            resize.variant.to_string(),
-            seconds(resize.decide_s),
-            seconds(resize.processes_s),
-            background(resize.background_s),
-            resize.iterations_during.to_string(),
-            seconds(resize.redistribute_s),
-            seconds(resize.resume_s),
-            seconds(resize.total_s),
-            resize.spawned.to_string(),
-            resize.recalled.to_string(),
-            resize.parked.to_string(),
-            resize.released.to_string(),
-            bytes(resize.moved_bytes),
-            bytes(resize.kept_bytes),
-            if resize.verified { "yes" } else { "-" }.to_owned(),
-        ]);
-    }
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
-    for row in &rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:>width$}"))
-            .collect();
-        println!("{}", cells.join("  "));
-    }
-    if resizes.iter().any(|resize| resize.oversubscribed) {
-        println!("* more active ranks than cores from here on");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::row::{Group, Run};
-use super::statistics::{Cell, Measure, Spread};
+use super::statistics::{CellSummary, Measure, Spread};
 
 /// Paper R's equations (1) and (2) for one resize.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,8 +47,12 @@ pub struct Total {
 }
 
 /// The equations of each resize, with and without the progress thread.
-pub(super) fn of(cells: &[Cell], rows: &[&Run], failed: impl Fn(&Run) -> bool) -> Vec<Equations> {
-    let all: Vec<&Cell> = cells
+pub(super) fn of(
+    cells: &[CellSummary],
+    rows: &[&Run],
+    failed: impl Fn(&Run) -> bool,
+) -> Vec<Equations> {
+    let all: Vec<&CellSummary> = cells
         .iter()
         .filter(|cell| cell.group == Group::All)
         .collect();
@@ -57,7 +61,7 @@ pub(super) fn of(cells: &[Cell], rows: &[&Run], failed: impl Fn(&Run) -> bool) -
         .map(|cell| (cell.from, cell.to, cell.progress_thread))
         .collect();
     let here = |(from, to, progress_thread): (usize, usize, bool)| {
-        let these: Vec<&Cell> = all
+        let these: Vec<&CellSummary> = all
             .iter()
             .copied()
             .filter(|cell| {

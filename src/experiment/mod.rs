@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub use equations::{Equations, Fewest, Total};
 pub use report::html;
 pub use row::{Group, Key, Rows, Run, Torn, append, finished, read};
-pub use statistics::{Cell, Measure, Spread};
+pub use statistics::{CellSummary, Measure, Spread};
 pub use summary::{Failure, Figure, Summary, Verdict, Winner};
 
 /// Why rows could not be read or written, or why they make no report.

@@ -190,7 +190,7 @@ impl Measure {
 
 /// The runs of one variant on one resize, and how their measures are distributed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cell {
+pub struct CellSummary {
     /// NS.
     pub from: usize,
     /// NT.
@@ -217,7 +217,7 @@ pub struct Cell {
     pub measures: BTreeMap<Measure, Spread>,
 }
 
-impl Cell {
+impl CellSummary {
     /// How a measure is distributed.
     #[must_use]
     pub fn get(&self, measure: Measure) -> Option<Spread> {
@@ -230,7 +230,7 @@ impl Cell {
 }
 
 /// One cell per resize, variant, progress thread, and group; in this order, variants as figures show them.
-pub(super) fn cells(runs: &[&Run], failed: impl Fn(&Run) -> bool) -> Vec<Cell> {
+pub(super) fn cells(runs: &[&Run], failed: impl Fn(&Run) -> bool) -> Vec<CellSummary> {
     let mut groups: BTreeMap<_, Vec<&Run>> = BTreeMap::new();
     for &run in runs {
         let place = variant::place(&run.variant);
@@ -251,7 +251,7 @@ pub(super) fn cells(runs: &[&Run], failed: impl Fn(&Run) -> bool) -> Vec<Cell> {
             let values = good.iter().filter_map(|run| measure.of(run));
             Spread::of(values).map(|spread| (measure, spread))
         };
-        Cell {
+        CellSummary {
             from: first.from,
             to: first.to,
             variant: first.variant.clone(),
@@ -266,14 +266,14 @@ pub(super) fn cells(runs: &[&Run], failed: impl Fn(&Run) -> bool) -> Vec<Cell> {
             measures: Measure::ALL.into_iter().filter_map(spread).collect(),
         }
     };
-    let mut cells: Vec<Cell> = groups.into_values().map(cell).collect();
+    let mut cells: Vec<CellSummary> = groups.into_values().map(cell).collect();
     for index in 0..cells.len() {
         cells[index].ideal_iterations = ideal_iterations(&cells, &cells[index]);
     }
     cells
 }
 
-fn ideal_iterations(cells: &[Cell], cell: &Cell) -> Option<f64> {
+fn ideal_iterations(cells: &[CellSummary], cell: &CellSummary) -> Option<f64> {
     if !cell.background {
         return None;
     }

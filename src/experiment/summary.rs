@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::equations::{self, Equations};
 use super::row::{Group, Key, Run};
-use super::statistics::{self, Cell, FEW, Measure, Spread};
+use super::statistics::{self, CellSummary, FEW, Measure, Spread};
 use super::{Error, Result, variant};
 
 /// The contents of `summary.json`. Times are in seconds.
@@ -28,7 +28,7 @@ pub struct Summary {
     /// Whether figures 5 to 9 show the runs with the progress thread: what most runs that are fine have.
     pub progress_thread_shown: bool,
     /// Per resize, variant, progress thread, and rank group.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<CellSummary>,
     /// Per resize and progress thread.
     pub equations: Vec<Equations>,
     /// Per figure, resize, and progress thread.
@@ -81,7 +81,7 @@ impl Figure {
         }
     }
 
-    fn shows(self, cell: &Cell) -> bool {
+    fn shows(self, cell: &CellSummary) -> bool {
         match self {
             Self::Blocking => !cell.background,
             Self::Omega | Self::Iterations => cell.background,
@@ -244,7 +244,7 @@ impl Summary {
     }
 
     /// The cells of all ranks with or without the progress thread.
-    pub(super) fn cells_of_all(&self, progress_thread: bool) -> impl Iterator<Item = &Cell> {
+    pub(super) fn cells_of_all(&self, progress_thread: bool) -> impl Iterator<Item = &CellSummary> {
         self.cells
             .iter()
             .filter(move |cell| cell.group == Group::All && cell.progress_thread == progress_thread)
@@ -316,7 +316,7 @@ impl Summary {
     pub(super) fn with_and_without(&self, measure: Measure) -> [Grid; 2] {
         let value = |place: Place, name: &str, progress_thread| {
             let mut cells = self.cells_of_all(progress_thread);
-            let here = |cell: &&Cell| {
+            let here = |cell: &&CellSummary| {
                 (cell.from, cell.to) == (place.from, place.to) && cell.variant == name
             };
             cells.find(here)?.get(measure)

@@ -125,6 +125,12 @@ pub enum Error {
     /// The last switch was dropped instead of committed: the processes that were started for it wait.
     #[error("the switch of the last checkpoint was not committed")]
     NotCommitted,
+    /// The variant of a resize can't change while its data moves. The job is as it was before.
+    #[error("the resize to {to} is under way: what follows can be changed when it is done")]
+    UnderWay {
+        /// The size that the job is about to have.
+        to: usize,
+    },
     /// The job has ended on this process.
     #[error("the job has ended on this process")]
     Ended,
@@ -141,6 +147,7 @@ impl Error {
                 | Self::Registry { .. }
                 | Self::Abandoned { .. }
                 | Self::Verification { .. }
+                | Self::UnderWay { .. }
         )
     }
 }

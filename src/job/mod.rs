@@ -349,9 +349,7 @@ impl Job {
     /// The MPI error; [`Error::Memory`] if no arena can be made; [`Error::Redistribute`] for a variant that goes on in the
     /// background without `MPI_THREAD_MULTIPLE`.
     pub fn start(environment: &Environment, options: Options) -> Result<Self> {
-        if options.variant.is_background() && environment.multiple().is_none() {
-            return Err(redistribute::Error::ThreadLevel.into());
-        }
+        check_thread_level(environment, options.variant)?;
         environment.abort_on_panic();
         match environment.parent()? {
             None => Self::first(environment, options),
@@ -482,6 +480,30 @@ impl Job {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// How data moves from the next resize on, in place of what [`Options::variant`] said. Every rank has to say
+    /// the same; no communication. A process that joins has its own options' variant until it says so as well.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnderWay`] while the data of a resize moves in the background, and [`Error::NotCommitted`] between
+    /// a switch and its commit; [`Error::Redistribute`] for a variant that goes on in the background without
+    /// `MPI_THREAD_MULTIPLE`; [`Error::Ended`] on a process that has left.
+    pub fn set_variant(&mut self, variant: Variant) -> Result<()> {
+        if self.world.is_none() {
+            return Err(Error::Ended);
+        }
+        if self.pending.is_some() {
+            return Err(Error::NotCommitted);
+        }
+        if let Some((pending, _)) = &self.in_progress {
+            let to = pending.to;
+            return Err(Error::UnderWay { to });
+        }
+        check_thread_level(&self.environment, variant)?;
+        self.variant = variant;
+        Ok(())
     }
 
     /// Registers a distributed array: [`ArrayBuilder`] says how.
@@ -636,6 +658,14 @@ impl Job {
         });
         Ok(stored)
     }
+}
+
+/// Whether helper threads may call MPI, where a variant needs them.
+fn check_thread_level(environment: &Environment, variant: Variant) -> Result<()> {
+    if variant.is_background() && environment.multiple().is_none() {
+        return Err(redistribute::Error::ThreadLevel.into());
+    }
+    Ok(())
 }
 
 /// Adds an array to an arena and maps one rank's block of it. Every process adds all arrays in the same

@@ -8,6 +8,9 @@
 pub(super) fn checksum(bytes: &[u8], element_size: usize, first: u64) -> u64 {
     // The common sizes are one word each.
     match element_size {
+        1 => sum(bytes.as_chunks::<1>().0, first, |element| {
+            u64::from(element[0])
+        }),
         4 => sum(bytes.as_chunks::<4>().0, first, |element| {
             u64::from(u32::from_le_bytes(*element))
         }),

@@ -72,7 +72,7 @@ impl Output {
             target.check()?;
         }
         if let Some(folder) = &self.hgrm {
-            check_folder(folder)?;
+            check_folder("--hgrm", folder)?;
         }
         if let Some(file) = &self.figure {
             let opened = std::fs::File::options()

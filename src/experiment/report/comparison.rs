@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::figure::{Points, Series};
 use super::super::number::{Unit, significant};
-use super::super::statistics::{Cell, Measure};
+use super::super::statistics::{CellSummary, Measure};
 use super::super::summary::{Figure, Grid, Summary};
 use super::super::{Result, sentence};
 use super::Section;
@@ -83,7 +83,7 @@ pub(super) fn more(summary: &Summary, figure: Figure) -> Option<String> {
         let high = values.iter().copied().reduce(f64::max)?;
         Some(percent(low, high))
     };
-    let values = |of: &dyn Fn(&Cell) -> Option<f64>| -> Vec<f64> {
+    let values = |of: &dyn Fn(&CellSummary) -> Option<f64>| -> Vec<f64> {
         summary.cells_of_all(shown).filter_map(of).collect()
     };
     match figure {

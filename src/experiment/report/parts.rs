@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::super::Result;
 use super::super::figure::symbol;
 use super::super::number::Unit;
-use super::super::statistics::{Cell, Measure};
+use super::super::statistics::{CellSummary, Measure};
 use super::super::summary::{Figure, Grid, Line, Place, Summary};
 use super::super::variant::{self, Style};
 
@@ -161,7 +161,7 @@ pub(super) fn time(seconds: f64) -> String {
     format!("{} {}", unit.show(seconds), unit.name)
 }
 
-pub(super) fn label(resizes: &[Place], cell: &Cell) -> String {
+pub(super) fn label(resizes: &[Place], cell: &CellSummary) -> String {
     let mut all = resizes.iter();
     let place = all.find(|place| (place.from, place.to) == (cell.from, cell.to));
     place.map_or_else(String::new, Place::to_string)

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::super::figure::{Bar, Panel, stage_name, stage_symbols};
 use super::super::number::Unit;
 use super::super::row::Group;
-use super::super::statistics::{Cell, Measure};
+use super::super::statistics::{CellSummary, Measure};
 use super::super::summary::{Figure, Place, Summary};
 use super::super::{Result, sentence, variant};
 use super::Section;
@@ -60,7 +60,7 @@ pub(super) fn stages(summary: &Summary) -> Result<Section> {
 
 /// The stages of one resize; nothing if no run of it is fine.
 fn panel(summary: &Summary, place: &Place) -> Result<Option<String>> {
-    let cells: Vec<&Cell> = summary
+    let cells: Vec<&CellSummary> = summary
         .cells_of_all(summary.progress_thread_shown)
         .filter(|cell| (cell.from, cell.to) == (place.from, place.to) && !cell.measures.is_empty())
         .collect();
@@ -138,7 +138,7 @@ fn group_table(summary: &Summary) -> Markup {
         .cells
         .iter()
         .filter(|cell| !cell.measures.is_empty());
-    let cells: Vec<&Cell> = cells.filter(|cell| cell.group != Group::All).collect();
+    let cells: Vec<&CellSummary> = cells.filter(|cell| cell.group != Group::All).collect();
     html! {
         @if !cells.is_empty() {
             details {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::equations::Equations;
 use super::super::number::{self, Unit, significant};
-use super::super::statistics::{Cell, Measure, Spread};
+use super::super::statistics::{CellSummary, Measure, Spread};
 use super::super::summary::{Figure, Grid, Place, Summary, Verdict, Winner};
 use super::super::variant;
 use super::parts::{percent, time};
@@ -121,7 +121,7 @@ pub(super) fn statistics(
 }
 
 /// What an additional column shows of a cell.
-type Of = Box<dyn Fn(&Summary, &Cell) -> Option<String>>;
+type Of = Box<dyn Fn(&Summary, &CellSummary) -> Option<String>>;
 
 fn extra_columns(figure: Figure) -> Vec<(&'static str, Of)> {
     fn median(measure: Measure, show: fn(f64) -> String) -> Of {
@@ -157,7 +157,7 @@ fn extra_columns(figure: Figure) -> Vec<(&'static str, Of)> {
             ("T_it during", median(Measure::IterationDuring, time)),
         ],
         Figure::Equations => {
-            fn equations<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a Equations> {
+            fn equations<'a>(summary: &'a Summary, cell: &CellSummary) -> Option<&'a Equations> {
                 let here = (cell.from, cell.to, cell.progress_thread);
                 let mut all = summary.equations.iter();
                 all.find(|of| (of.from, of.to, of.progress_thread) == here)

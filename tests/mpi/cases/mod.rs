@@ -11,6 +11,7 @@ mod persistent;
 mod processes;
 mod requests;
 mod solve;
+mod synthetic;
 mod threads;
 mod topology;
 mod window;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Case> {
         processes::cases(),
         requests::cases(),
         solve::cases(),
+        synthetic::cases(),
         threads::cases(),
         topology::cases(),
         window::cases(),

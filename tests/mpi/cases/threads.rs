@@ -1,8 +1,9 @@
 //! MPI on several threads, and inside an application that initialized MPI itself.
 
+use malleus::job::{Error as JobError, Job, Options};
 use malleus::mpi::process::PublishedName;
 use malleus::mpi::{Communicator, Environment, Error, ErrorClass, Info, Operation, ThreadLevel};
-use malleus::sys;
+use malleus::{redistribute, sys};
 
 use super::expect;
 use super::persistent::ends_with;
@@ -198,6 +199,15 @@ fn funneled() -> Outcome {
         again.join().is_ok_and(|is_refused| is_refused),
         true,
     )?;
+    let mut job = Job::start(&environment, Options::default())?;
+    job.set_variant("rma2".parse()?)?;
+    let refused = job.set_variant("rma2-wt".parse()?);
+    let found = matches!(
+        refused,
+        Err(JobError::Redistribute(redistribute::Error::ThreadLevel))
+    );
+    expect("a variant with helper threads", found, true)?;
+    job.end()?;
     environment.finalize()?;
     Ok(())
 }

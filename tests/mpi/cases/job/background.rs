@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         Case::ranks("job_lacks_memory_under_way", &[1, 2], no_memory).needs_spawn(),
         Case::ranks("job_wrong_checksum_under_way", &[2], a_wrong_checksum).needs_spawn(),
         Case::ranks("job_moments", &[2], moments),
+        Case::ranks("job_changes_its_variant", &[2], another_variant),
         Case::ranks("worker_that_drops_a_job", &[], worker_that_drops_a_job),
         Case::command("a_job_dropped_under_way_ends", a_drop_under_way),
     ];
@@ -329,6 +330,42 @@ fn a_wrong_checksum(environment: &Environment) -> Outcome {
     application.check()?;
     expect("size", application.job.size(), 2)?;
     application.end()?;
+    Ok(())
+}
+
+/// Each resize has the variant that was set before it; none changes under way.
+fn another_variant(environment: &Environment) -> Outcome {
+    let options = Options::default().manager(script("1:1")?).verify(true);
+    let mut job = Job::start(environment, options)?;
+    let mut x = job.array::<u64>("x").constant().block(1 << 16)?;
+    x.initialize(|range, values| values.copy_from_slice(&range.collect::<Vec<_>>()))?;
+    let variant: Variant = "rma2-wt".parse()?;
+    job.set_variant("col-t".parse()?)?;
+    job.set_variant(variant)?;
+    loop {
+        if let Checkpoint::Switch(switch) = job.checkpoint()? {
+            let _ = switch.commit((&mut x,))?;
+            break;
+        }
+        let refused = job.set_variant(Variant::blocking(Method::Collective));
+        let found = matches!(refused, Err(JobError::UnderWay { to: 1 }));
+        expect("under way", found, true)?;
+    }
+    expect("member", job.is_member(), environment.world().rank() == 0)?;
+    if job.is_member() {
+        let variants: Vec<_> = resizes(job.events())
+            .iter()
+            .map(|resize| (resize.variant, resize.verified))
+            .collect();
+        expect("variants", variants, vec![(variant, true)])?;
+        job.set_variant(Variant::blocking(Method::Collective))?;
+    } else {
+        let refused = job.set_variant(variant);
+        let found = matches!(refused, Err(JobError::Ended));
+        expect("ended", found, true)?;
+    }
+    drop(x);
+    job.end()?;
     Ok(())
 }
 
