@@ -21,8 +21,8 @@ const BURST: Duration = Duration::from_millis(1);
 /// How long it waits for an answer of the other side before it sleeps.
 const LINGER: Duration = Duration::from_micros(30);
 
-/// A thread that calls MPI every 200 µs, and again as long as that takes longer than doing nothing. It takes a third of a
-/// core at most, so that the main thread's iterations last 1.5 times as long at most where it shares its core.
+/// A thread that calls MPI every 200 µs, and again as long as that takes longer than doing nothing. It takes a quarter of a
+/// core at most, so that the main thread's iterations last a third longer at most where it shares its core.
 ///
 /// It is not collective: each process may have one, or none. Dropping it stops the thread, and waits for it.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ fn drive(own: ThreadCommunicator, stop: &AtomicBool) -> Result<()> {
                 useful = Instant::now();
             }
         }
-        std::thread::park_timeout(PAUSE.max(2 * burst.elapsed()));
+        std::thread::park_timeout(PAUSE.max(3 * burst.elapsed()));
     }
     communicator.send::<u8>(&[], 0, 0)?;
     open.wait()?;

@@ -192,8 +192,8 @@ struct Row {
     /// The part of what is beyond ω = 1 that the sources' processors spent on moving data.
     copy_share: Option<f64>,
     /// Time of an iteration alone, with NS ranks and with NT.
-    iteration_s: f64,
-    iteration_after_s: f64,
+    iteration_s: Option<f64>,
+    iteration_after_s: Option<f64>,
     peak_rss_bytes: u64,
     moved_bytes: u64,
     kept_bytes: u64,
@@ -214,6 +214,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
         sides: arguments.sides()?,
         arrays: arguments.arrays,
         progress: arguments.progress,
+        iterates: arguments.samples.is_some(),
     };
     if let Some(parent) = environment.parent()? {
         // One that was spawned takes part in one sample.
@@ -453,8 +454,8 @@ impl Row {
             omega_total: only(quantiles(&Measured::omega_total).at(50.0)),
             iterations_during: only(median(Value::Iterations)),
             copy_share: only(median(Value::CopyShare)),
-            iteration_s: median(Value::Before),
-            iteration_after_s: median(Value::After),
+            iteration_s: only(median(Value::Before)),
+            iteration_after_s: only(median(Value::After)),
             peak_rss_bytes,
             moved_bytes,
             kept_bytes,

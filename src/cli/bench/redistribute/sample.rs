@@ -235,6 +235,8 @@ pub(super) struct Sample {
     pub(super) sides: Sides,
     pub(super) arrays: usize,
     pub(super) progress: Progress,
+    /// Whether blocking variants are to tell the time of the application's iterations as well.
+    pub(super) iterates: bool,
 }
 
 impl Sample {
@@ -279,7 +281,8 @@ impl Sample {
         let mut application =
             sources.map(|communicator| (communicator, work.buffers(communicator)));
         let mut alone = (0.0, 0.0);
-        if let Some((communicator, buffers)) = &mut application {
+        let iterates = self.iterates || variant.is_background();
+        if let Some((communicator, buffers)) = application.as_mut().filter(|_| iterates) {
             alone = work.alone(communicator, buffers)?;
         }
         reset_peak();
@@ -342,8 +345,10 @@ impl Sample {
             .then(|| union.create_group(&targets, 0));
         let resumed = resuming.elapsed();
         if let Some(targets) = targets.transpose()? {
-            let after = work.alone(&targets, &mut work.buffers(&targets))?;
-            set(Value::After, after.0);
+            if iterates {
+                let after = work.alone(&targets, &mut work.buffers(&targets))?;
+                set(Value::After, after.0);
+            }
             targets.free()?;
         }
         let [decide, spawn, merge] = stages;
