@@ -3,7 +3,9 @@
 mod bench;
 mod environment;
 mod experiment;
+mod failure;
 mod launch;
+mod progress_line;
 mod record;
 mod resizes;
 mod solve;

@@ -1,13 +1,14 @@
 //! `malleus solve`: conjugate gradients that resize while they solve.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::launch;
+use super::progress_line::ProgressLine;
 use super::record::{Mpich, Target, check_folder, cores, seconds};
 use super::resizes::Resizes;
 use crate::job::{Job, Options, Script, ScriptEntry};
@@ -16,9 +17,6 @@ use crate::mpi::Environment;
 use crate::redistribute::{Method, Variant};
 use crate::workload::cg::{Error, Progress, Solver};
 use crate::workload::matrix::Problem;
-
-/// How often the progress line is renewed.
-const PROGRESS: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -110,30 +108,6 @@ struct Segment {
     iteration_s: f64,
 }
 
-/// How a solve ends, on every rank alike.
-enum Failure {
-    /// Every rank has it, so MPI can be finalized.
-    Common(String),
-    /// Only this rank may have it: the job is ended by force.
-    Fatal(String),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        if error.is_common() {
-            Self::Common(error.to_string())
-        } else {
-            Self::Fatal(error.to_string())
-        }
-    }
-}
-
-impl From<crate::job::Error> for Failure {
-    fn from(error: crate::job::Error) -> Self {
-        Error::from(error).into()
-    }
-}
-
 pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
     let script = match Script::new(arguments.resize.iter().copied()) {
         Ok(script) => script,
@@ -142,8 +116,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
     match solve(environment, arguments, &script) {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(report)) => Target::deliver(arguments.json.as_ref(), &report, || print(&report)),
-        Err(Failure::Common(message)) => launch::fail(&message, 1),
-        Err(Failure::Fatal(message)) => environment.abort(&format!("error: {message}"), 1),
+        Err(failure) => failure.end(environment),
     }
 }
 
@@ -171,13 +144,13 @@ fn solve(
     let mut finished = match iterate(&mut job, arguments, &mut watch) {
         Ok(finished) => finished,
         Err(failure @ Failure::Common(_)) => {
-            watch.clear();
+            watch.line.clear();
             job.end()?;
             return Err(failure);
         }
         Err(failure) => return Err(failure),
     };
-    watch.clear();
+    watch.line.clear();
     let (ranks_end, iterations) = if job.is_member() {
         (job.size(), job.iteration())
     } else {
@@ -302,8 +275,7 @@ struct Watch {
     first_iteration: u64,
     since: Instant,
     is_root: bool,
-    is_watched: bool,
-    shown: Option<Instant>,
+    line: ProgressLine,
 }
 
 impl Watch {
@@ -314,8 +286,7 @@ impl Watch {
             first_iteration: 0,
             since: Instant::now(),
             is_root,
-            is_watched: is_root && launch::is_watched(),
-            shown: None,
+            line: ProgressLine::new(is_root),
         }
     }
 
@@ -347,22 +318,10 @@ impl Watch {
     }
 
     fn show(&mut self, progress: &Progress) {
-        if !self.is_watched || self.shown.is_some_and(|shown| shown.elapsed() < PROGRESS) {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        eprint!(
-            "\riteration {}  ‖r‖/‖b‖ {:.3e}  ranks {}\x1b[K",
+        self.line.show(format_args!(
+            "iteration {}  ‖r‖/‖b‖ {:.3e}  ranks {}",
             progress.iteration, progress.relative_residual, progress.ranks
-        );
-        // A progress line that can't be shown is no reason to stop.
-        let _ = std::io::stderr().flush();
-    }
-
-    fn clear(&mut self) {
-        if self.shown.take().is_some() {
-            eprint!("\r\x1b[K");
-        }
+        ));
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each source finds at a checkpoint of its own that its part is complete. None may wait there for the others: one of
 //! them can be inside a collective call of the application that needs this one. Nor can it go on and switch later
 //! without knowing that nobody is past that iteration. So a helper thread on each source speaks for it: when all parts
-//! are complete (`MPI_Ibarrier`), it bars its own main thread from passing the checkpoint after the next, and the
+//! are complete (`MPI_Ibarrier`), it bars its own main thread from passing the next checkpoint, and the
 //! latest of these checkpoints is where everybody switches (`MPI_Iallreduce`). The main thread waits at the
 //! barred checkpoint for helper threads only, never for another main thread (decision record 17).
 

@@ -280,7 +280,8 @@ impl Job {
             return Ok(None);
         }
         let communicator = self.communicator();
-        if self.differs_from_root()?.is_some() {
+        let differs = self.differs_from_root()?.then(String::new);
+        if communicator.agree(differs)?.is_some() {
             // The switch says so.
             return Ok(None);
         }
@@ -307,9 +308,11 @@ impl Job {
             // The application's own collective calls come in between.
             None => Some(communicator.duplicate()?),
         };
+        if let Some(union) = &pending.union {
+            announce(union, Some(&Message::Background(Box::new(opening.clone()))))?;
+        }
         let union = own.as_ref().or(pending.union.as_ref());
         let union = union.expect("one of the two is there");
-        announce(union, Some(&Message::Background(Box::new(opening.clone()))))?;
         let flying = match Flying::start(union, opening, sources) {
             Ok(flying) => flying,
             Err(error) => {

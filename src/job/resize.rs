@@ -483,12 +483,12 @@ impl Job {
     ) -> Result<Header> {
         let communicator = self.communicator();
         self.check_clones()?;
+        let differs = self.differs_from_root()?;
+        let differs =
+            differs.then_some("rank 0 has registered something else, or in another order");
         let problem = self.registry_problem(registered);
+        let problem = problem.or_else(|| differs.map(str::to_owned));
         if let Some((rank, problem)) = communicator.agree(problem)? {
-            return Err(Error::Registry { rank, problem });
-        }
-        if let Some(rank) = self.differs_from_root()? {
-            let problem = "rank 0 has registered something else, or in another order".to_owned();
             return Err(Error::Registry { rank, problem });
         }
         let mut values = Vec::new();
@@ -548,8 +548,8 @@ impl Job {
         })
     }
 
-    /// The first rank that has registered something else than rank 0, or in another order. Collective over the job.
-    pub(super) fn differs_from_root(&self) -> Result<Option<usize>> {
+    /// Whether this rank has registered something else than rank 0, or in another order. Collective over the job.
+    pub(super) fn differs_from_root(&self) -> Result<bool> {
         let described: Vec<_> = self.registry.iter().map(Registration::describe).collect();
         let mine = described.join("\n").into_bytes();
         let mut roots = if self.rank() == 0 {
@@ -558,9 +558,7 @@ impl Job {
             Vec::new()
         };
         self.communicator().broadcast_bytes(&mut roots, 0)?;
-        let differs = (mine != roots).then(String::new);
-        let first = self.communicator().agree(differs)?;
-        Ok(first.map(|(rank, _)| rank))
+        Ok(mine != roots)
     }
 
     /// What is registered is distributed in another way now.

@@ -13,7 +13,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use self::options::Output;
-use super::launch;
+use super::failure::Failure;
 use super::record::{Mpich, Target, cores};
 use crate::mpi::{Communicator, Environment, Operation};
 
@@ -63,29 +63,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Common(message)) => launch::fail(&message, 1),
-        Err(Failure::Fatal(message)) => environment.abort(&format!("error: {message}"), 1),
-    }
-}
-
-/// How a benchmark ends early.
-#[derive(Debug)]
-enum Failure {
-    /// Every rank has it, so MPI can be finalized.
-    Common(String),
-    /// Only this rank may have it: the job is ended by force.
-    Fatal(String),
-}
-
-impl From<crate::mpi::Error> for Failure {
-    fn from(error: crate::mpi::Error) -> Self {
-        Self::Fatal(error.to_string())
-    }
-}
-
-impl From<crate::redistribute::Error> for Failure {
-    fn from(error: crate::redistribute::Error) -> Self {
-        Self::Fatal(error.to_string())
+        Err(failure) => failure.end(environment),
     }
 }
 

@@ -57,7 +57,7 @@ struct Redistribution {
     /// a minute then.
     #[arg(long, value_name = "N", default_value_t = 1)]
     reps_without_progress: usize,
-    /// Which variants, instead of the paper's ten and the two that complete at unlock.
+    /// Which variants, instead of the paper's ten, the two that complete at unlock and the two paced ones.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     variants: Vec<Variant>,
     /// MaM's P2P, P2P-NB and P2P-WT as well.
@@ -238,7 +238,7 @@ impl Redistribution {
                 continue;
             };
             // The sample that came next is the one that failed.
-            let Some((variant, rep)) = job
+            let Some((variant, failed)) = job
                 .samples()
                 .find(|(variant, rep)| !finished.contains(&key(&batch.name(*variant), *rep)))
             else {
@@ -248,17 +248,17 @@ impl Redistribution {
             let count = crashes.entry(name.clone()).or_default();
             *count += 1;
             let given_up = *count >= plan::CRASHES;
-            let last = if given_up { batch.reps } else { rep + 1 };
-            for rep in rep..last {
+            let last = if given_up { batch.reps } else { failed + 1 };
+            for rep in failed..last {
                 let key = key(&name, rep);
                 if !finished.insert(key.clone()) {
                     continue;
                 }
                 let fits = batch.cell.from.max(batch.cell.to) <= cores();
-                let why = if given_up && *count > 0 && rep + 1 < last {
-                    format!("not run after {} failures: {error}", plan::CRASHES)
-                } else {
+                let why = if rep == failed {
                     error.clone()
+                } else {
+                    format!("not run after {} failures: {error}", plan::CRASHES)
                 };
                 let run = Run::crashed(key, !fits, why);
                 experiment::append(csv, &[run]).map_err(|error| error.to_string())?;

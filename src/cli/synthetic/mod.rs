@@ -3,24 +3,20 @@
 mod check;
 mod report;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::failure::Failure;
 use super::launch;
+use super::progress_line::ProgressLine;
 use super::record::{Mpich, Target, check_folder, cores};
 use super::resizes::Resizes;
 use crate::job::{Job, Options};
 use crate::mpi::Environment;
 use crate::workload::synthetic::config::{Configuration, ProteoNumbers, ReadOptions};
-use crate::workload::synthetic::{
-    self, Error, Finished, Plan, Position, Requests, Settings, proteo,
-};
+use crate::workload::synthetic::{self, Finished, Plan, Position, Requests, Settings, proteo};
 use report::Report;
-
-/// How often the progress line is renewed.
-const PROGRESS: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -112,36 +108,6 @@ fn wrong_size(arguments: &Arguments, plan: &Plan, started: usize) -> Option<Stri
     })
 }
 
-/// How a run ends, on every rank alike.
-enum Failure {
-    /// Every rank has it, so MPI can be finalized.
-    Common(String),
-    /// Only this rank may have it: the job is ended by force.
-    Fatal(String),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        if error.is_common() {
-            Self::Common(error.to_string())
-        } else {
-            Self::Fatal(error.to_string())
-        }
-    }
-}
-
-impl From<crate::job::Error> for Failure {
-    fn from(error: crate::job::Error) -> Self {
-        Error::from(error).into()
-    }
-}
-
-impl From<crate::mpi::Error> for Failure {
-    fn from(error: crate::mpi::Error) -> Self {
-        Error::from(error).into()
-    }
-}
-
 /// A rank that only checks needs no MPI.
 pub(super) fn check_only(arguments: &Arguments) -> Option<ExitCode> {
     arguments.check.then(|| match arguments.plan() {
@@ -160,8 +126,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
     match application(environment, arguments) {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(report)) => Target::deliver(arguments.json.as_ref(), &report, || report.print()),
-        Err(Failure::Common(message)) => launch::fail(&message, 1),
-        Err(Failure::Fatal(message)) => environment.abort(&format!("error: {message}"), 1),
+        Err(failure) => failure.end(environment),
     }
 }
 
@@ -192,10 +157,18 @@ fn application(
         files: arguments.files.clone().unwrap_or_else(std::env::temp_dir),
         verify: arguments.verifies(),
     };
-    let mut watch = Watch::new(is_root, &plan);
-    let show = &mut |position| watch.show(position);
+    let mut line = ProgressLine::new(is_root);
+    let groups = plan.configuration.groups.len();
+    let show = &mut |position: Position| {
+        line.show(format_args!(
+            "group {} of {groups}  iteration {}  ranks {}",
+            position.group + 1,
+            position.iteration,
+            position.processes
+        ));
+    };
     let finished = synthetic::run(&mut job, &requests, &plan, &settings, show);
-    watch.clear();
+    line.clear();
     let finished: Option<Finished> = match finished.map_err(Failure::from) {
         Ok(finished) => finished,
         Err(failure @ Failure::Common(_)) => {
@@ -259,44 +232,5 @@ fn agreed_plan(job: &Job, arguments: &Arguments) -> Result<Plan, Failure> {
     match job.communicator().agree(problem)? {
         Some((_, problem)) => Err(Failure::Common(problem)),
         None => plan.map_err(Failure::Fatal),
-    }
-}
-
-/// Rank 0's progress line.
-struct Watch {
-    groups: usize,
-    is_watched: bool,
-    shown: Option<Instant>,
-}
-
-impl Watch {
-    fn new(is_root: bool, plan: &Plan) -> Self {
-        Self {
-            groups: plan.configuration.groups.len(),
-            is_watched: is_root && launch::is_watched(),
-            shown: None,
-        }
-    }
-
-    fn show(&mut self, position: Position) {
-        if !self.is_watched || self.shown.is_some_and(|shown| shown.elapsed() < PROGRESS) {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        eprint!(
-            "\rgroup {} of {}  iteration {}  ranks {}\x1b[K",
-            position.group + 1,
-            self.groups,
-            position.iteration,
-            position.processes
-        );
-        // A progress line that can't be shown is no reason to stop.
-        let _ = std::io::stderr().flush();
-    }
-
-    fn clear(&mut self) {
-        if self.shown.take().is_some() {
-            eprint!("\r\x1b[K");
-        }
     }
 }
