@@ -172,6 +172,11 @@ typedef enum {
    * The same, and a barrier tells that all targets have it.
    */
   MALLEUS_WAIT_TARGETS = 3,
+  /**
+   * The same, with so many reads between two checkpoints that these come a third later, and not all at once; with
+   * one-sided methods only.
+   */
+  MALLEUS_PACED = 4,
 } malleus_strategy;
 
 /**

@@ -40,6 +40,9 @@ pub enum malleus_strategy {
     MALLEUS_NON_BLOCKING = 2,
     /// The same, and a barrier tells that all targets have it.
     MALLEUS_WAIT_TARGETS = 3,
+    /// The same, with so many reads between two checkpoints that these come a third later, and not all at once; with
+    /// one-sided methods only.
+    MALLEUS_PACED = 4,
 }
 
 /// What a checkpoint came to.
@@ -142,6 +145,7 @@ unsafe fn options(given: &malleus_options) -> Result<Options, Failure> {
         }
         given if given == malleus_strategy::MALLEUS_NON_BLOCKING as c_int => Strategy::NonBlocking,
         given if given == malleus_strategy::MALLEUS_WAIT_TARGETS as c_int => Strategy::WaitTargets,
+        given if given == malleus_strategy::MALLEUS_PACED as c_int => Strategy::Paced,
         other => {
             return Err(Failure::argument(format!(
                 "strategy {other} is not one of malleus_strategy"

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ITERATION:PROCS")]
     resize: Vec<ScriptEntry>,
     /// How data moves: col (Alltoallv), rma1 (a lock per source), rma2 (lock_all), p2p (messages); with -t (a helper
-    /// thread), -nb (non-blocking) or -wt (wait targets) behind it, the matrix moves while the solver goes on.
+    /// thread), -nb (non-blocking), -wt (wait targets) or -paced (reads a few at a time) behind it, the matrix moves while the solver goes on.
     #[arg(long, value_name = "VARIANT", default_value_t = Variant::blocking(Method::Collective))]
     method: Variant,
     /// While the matrix moves in the background, call MPI at checkpoints only, not from a helper thread as well.

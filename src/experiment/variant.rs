@@ -1,7 +1,7 @@
 //! How a variant is called, placed, and drawn: the same wherever it is shown.
 
 /// The variants that the papers' names are known of, in the order in which figures show them.
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 17] = [
     "col",
     "col-t",
     "col-nb",
@@ -10,10 +10,12 @@ const KNOWN: [&str; 15] = [
     "rma1-t",
     "rma1-t-unlock",
     "rma1-wt",
+    "rma1-paced",
     "rma2",
     "rma2-t",
     "rma2-t-unlock",
     "rma2-wt",
+    "rma2-paced",
     "p2p",
     "p2p-nb",
     "p2p-wt",
@@ -103,7 +105,7 @@ fn strategy(name: &str) -> &str {
 
 /// Whether a variant's name says that it moves data in the background.
 pub(super) fn is_background(name: &str) -> bool {
-    is_threading(name) || matches!(strategy(name), "nb" | "wt")
+    is_threading(name) || matches!(strategy(name), "nb" | "wt" | "paced")
 }
 
 /// Whether a helper thread does the work.
@@ -130,6 +132,7 @@ pub(super) fn styles<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(&'a s
             "t-unlock" => Marker::TriangleDown,
             "nb" => Marker::Square,
             "wt" => Marker::Diamond,
+            "paced" => Marker::Pentagon,
             _ => Marker::Plus,
         };
         let first = Marker::ALL.iter().position(|&marker| marker == usual);

@@ -4,10 +4,13 @@
 //! What moves is constant: the application may read it meanwhile, and nobody writes it. So an operation holds
 //! the sources' blocks by [`Arc`], and owns the targets' new ones.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::pace::Pace;
 use super::plan::Plan;
 use super::variant::{Completion, Strategy, Variant};
 use super::wait_targets::{Transport, WaitTargets};
@@ -84,15 +87,16 @@ impl Background {
         let flow = match (variant.strategy(), variant.method()) {
             (Strategy::Blocking, _) => return Err(Error::NotInBackground { variant }),
             (Strategy::NonBlocking, method) => {
-                Flow::NonBlocking(Flight::start(communicator, method, prepared)?)
+                Flow::NonBlocking(Flight::start(communicator, method, prepared, None)?)
             }
-            (Strategy::WaitTargets, method) => {
+            (strategy @ (Strategy::WaitTargets | Strategy::Paced), method) => {
                 // A rank that only sends has requests as well, unless others read from it.
                 let role = match (method, role) {
                     (Method::Collective | Method::PointToPoint, Role::SourceOnly) => Role::Both,
                     (_, role) => role,
                 };
-                let transport = Flight::start(communicator, method, prepared)?;
+                let pace = (strategy == Strategy::Paced).then(Pace::default);
+                let transport = Flight::start(communicator, method, prepared, pace)?;
                 Flow::WaitTargets(WaitTargets::begin(role, transport)?)
             }
             (Strategy::Threading(completion), method) => {
@@ -110,7 +114,8 @@ impl Background {
         Ok(Self { flow, begun })
     }
 
-    /// Whether everything is there. Blocks on a rank that is only a target, but for NB.
+    /// Whether everything is there. Blocks on a rank that is only a target, but for NB. [`Strategy::Paced`] takes the time
+    /// between two tests for an iteration.
     ///
     /// # Errors
     ///
@@ -186,7 +191,7 @@ impl Prepared {
 enum Part {
     Collective(OwnedRequest<(Arc<Block>, Block)>),
     Messages(OwnedPieces<Arc<Block>, Block>),
-    Reads(Reader),
+    Reads(Reads),
 }
 
 /// A window, and the reads from it.
@@ -197,7 +202,7 @@ impl Part {
         match self {
             Self::Collective(request) => request.test(),
             Self::Messages(pieces) => pieces.test(),
-            Self::Reads(reader) => reader.test(),
+            Self::Reads(reads) => reads.reader.test(),
         }
     }
 
@@ -205,7 +210,7 @@ impl Part {
         match self {
             Self::Collective(request) => request.complete(),
             Self::Messages(pieces) => pieces.wait(),
-            Self::Reads(reader) => reader.wait(),
+            Self::Reads(reads) => reads.reader.wait(),
         }
     }
 
@@ -214,7 +219,7 @@ impl Part {
         match self {
             Self::Collective(request) => request.wait(),
             Self::Messages(pieces) => pieces.finish(),
-            Self::Reads(reader) => reader.free(),
+            Self::Reads(reads) => reads.reader.free(),
         }
     }
 }
@@ -228,6 +233,8 @@ struct Flight {
     /// What was taken. The sources' blocks are dropped last: it takes time that is none of the stages.
     taken: Vec<(Arc<Block>, Block)>,
     times: Times,
+    /// Of reads that are not all started at once.
+    pace: Option<Pace>,
 }
 
 impl Flight {
@@ -236,6 +243,7 @@ impl Flight {
         communicator: &Communicator,
         method: Method,
         moves: Vec<Prepared>,
+        pace: Option<Pace>,
     ) -> Result<Self, Error> {
         let mut times = Times::default();
         let mut start = |moved: Prepared| {
@@ -257,9 +265,12 @@ impl Flight {
                     )?)
                 }
                 Method::RmaLock | Method::RmaLockAll => {
-                    let (reader, exposed) = read_all(communicator, method, moved, Reading::read)?;
+                    let (mut reads, exposed) = Reads::open(communicator, method, moved)?;
                     times.expose += exposed;
-                    Part::Reads(reader)
+                    if pace.is_none() {
+                        reads.start(usize::MAX, Reading::read)?;
+                    }
+                    Part::Reads(reads)
                 }
             })
         };
@@ -271,6 +282,7 @@ impl Flight {
             barrier: None,
             taken: Vec::new(),
             times,
+            pace,
         })
     }
 
@@ -289,10 +301,25 @@ impl Transport for Flight {
         for part in &mut self.parts {
             all &= part.test()?;
         }
+        if let Some(pace) = &mut self.pace {
+            let mut budget = pace.next(Instant::now(), all);
+            for part in &mut self.parts {
+                if let Part::Reads(reads) = part {
+                    let started = reads.start(budget, Reading::read)?;
+                    budget -= started;
+                    all &= started == 0 && reads.rest.is_empty();
+                }
+            }
+        }
         Ok(all)
     }
 
     fn wait_reads(&mut self) -> Result<(), Error> {
+        for part in &mut self.parts {
+            if let Part::Reads(reads) = part {
+                reads.start(usize::MAX, Reading::read)?;
+            }
+        }
         for part in &mut self.parts {
             part.wait()?;
         }
@@ -329,28 +356,68 @@ impl Transport for Flight {
     }
 }
 
-/// A window, an epoch, and all reads of an array, with the time that the window took. What this rank reads from
-/// itself is copied here.
-fn read_all(
-    communicator: &Communicator,
+/// How a read is started: [`Reading::read`] or [`Reading::get`].
+type Read = fn(&mut Reader, usize, u64, Range<usize>) -> mpi::Result<()>;
+
+/// A window, its epoch, and the reads of an array.
+#[derive(Debug)]
+struct Reads {
+    reader: Reader,
     method: Method,
-    moved: Prepared,
-    read: fn(&mut Reader, usize, u64, std::ops::Range<usize>) -> mpi::Result<()>,
-) -> mpi::Result<(Reader, Duration)> {
-    let begun = Instant::now();
-    let mut reader = Reading::create(communicator, moved.source, moved.target, None)?;
-    let exposed = begun.elapsed();
-    if method == Method::RmaLockAll && !moved.receives.is_empty() {
-        reader.lock_all()?;
-    }
-    for piece in &moved.receives {
-        if method == Method::RmaLock {
-            reader.lock(piece.peer)?;
+    /// Those that are still to be started, in order.
+    rest: VecDeque<Bytes>,
+    /// A part of the first of them is started, so that its source is locked.
+    is_locked: bool,
+}
+
+impl Reads {
+    /// Init_RMA without its reads, with the time that the window took. Collective and blocking.
+    fn open(
+        communicator: &Communicator,
+        method: Method,
+        moved: Prepared,
+    ) -> mpi::Result<(Self, Duration)> {
+        let begun = Instant::now();
+        let mut reader = Reading::create(communicator, moved.source, moved.target, None)?;
+        let exposed = begun.elapsed();
+        if method == Method::RmaLockAll && !moved.receives.is_empty() {
+            reader.lock_all()?;
         }
-        let into = piece.target_offset..piece.target_offset + piece.len;
-        read(&mut reader, piece.peer, piece.source_offset as u64, into)?;
+        let reads = Self {
+            reader,
+            method,
+            rest: moved.receives.into(),
+            is_locked: false,
+        };
+        Ok((reads, exposed))
     }
-    Ok((reader, exposed))
+
+    /// Starts reads of so many bytes at most, and tells of how many. What this rank reads from itself is copied here.
+    fn start(&mut self, budget: usize, read: Read) -> mpi::Result<usize> {
+        let mut started = 0;
+        while started < budget
+            && let Some(piece) = self.rest.pop_front()
+        {
+            if self.method == Method::RmaLock && !self.is_locked {
+                self.reader.lock(piece.peer)?;
+            }
+            let len = piece.len.min(budget - started);
+            let into = piece.target_offset..piece.target_offset + len;
+            let from = piece.source_offset as u64;
+            read(&mut self.reader, piece.peer, from, into)?;
+            started += len;
+            self.is_locked = len < piece.len;
+            if self.is_locked {
+                self.rest.push_front(Bytes {
+                    source_offset: piece.source_offset + len,
+                    target_offset: piece.target_offset + len,
+                    len: piece.len - len,
+                    ..piece
+                });
+            }
+        }
+        Ok(started)
+    }
 }
 
 /// The whole algorithm, on a helper thread of a source, or on a target.
@@ -381,7 +448,9 @@ fn in_thread(
             Completion::AtUnlock => Reading::get,
             Completion::Polled => Reading::read,
         };
-        let (mut reader, exposed) = read_all(communicator, method, moved, read)?;
+        let (mut reads, exposed) = Reads::open(communicator, method, moved)?;
+        reads.start(usize::MAX, read)?;
+        let mut reader = reads.reader;
         times.expose += exposed;
         if completion == Completion::Polled {
             let mut pause = SHORTEST;

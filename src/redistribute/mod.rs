@@ -7,6 +7,7 @@
 mod background;
 mod collective;
 mod one_sided;
+mod pace;
 pub mod plan;
 mod point_to_point;
 mod variant;

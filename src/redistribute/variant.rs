@@ -19,6 +19,9 @@ pub enum Strategy {
     NonBlocking,
     /// WT: as NB, and a barrier tells everybody that all targets have their data.
     WaitTargets,
+    /// WT of one-sided methods, where a source that reads as well starts so many reads between two tests that the
+    /// application's iterations get a third longer, and not all at once. None of paper R's.
+    Paced,
 }
 
 /// How a helper thread completes its reads.
@@ -39,11 +42,12 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Every variant: those of paper R, then the threaded ones that complete at unlock, then MaM's P2P.
-    pub const ALL: [Self; 15] = {
+    /// Every variant: those of paper R, then the threaded ones that complete at unlock, then MaM's P2P, then the paced
+    /// ones.
+    pub const ALL: [Self; 17] = {
         use Completion::{AtUnlock, Polled};
         use Method::{Collective, PointToPoint, RmaLock, RmaLockAll};
-        use Strategy::{Blocking, NonBlocking, Threading, WaitTargets};
+        use Strategy::{Blocking, NonBlocking, Paced, Threading, WaitTargets};
         const fn of(method: Method, strategy: Strategy) -> Variant {
             Variant { method, strategy }
         }
@@ -63,6 +67,8 @@ impl Variant {
             of(PointToPoint, Blocking),
             of(PointToPoint, NonBlocking),
             of(PointToPoint, WaitTargets),
+            of(RmaLock, Paced),
+            of(RmaLockAll, Paced),
         ]
     };
 
@@ -76,7 +82,7 @@ impl Variant {
     }
 
     /// The variant of a method and a strategy; `None` for one that does not exist: one-sided methods have no
-    /// NB, and only they complete at unlock; P2P has no T.
+    /// NB, and only they complete at unlock or are paced; P2P has no T.
     #[must_use]
     pub fn new(method: Method, strategy: Strategy) -> Option<Self> {
         let variant = Self { method, strategy };
@@ -112,6 +118,7 @@ impl fmt::Display for Variant {
             Strategy::Threading(Completion::AtUnlock) => "-t-unlock",
             Strategy::NonBlocking => "-nb",
             Strategy::WaitTargets => "-wt",
+            Strategy::Paced => "-paced",
         })
     }
 }

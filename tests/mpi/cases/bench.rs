@@ -406,7 +406,7 @@ fn refused(run: &Run, command: Command, text: &str) -> Outcome {
 
 /// Every variant, with as many bytes moved as the partitions say.
 fn redistribute(run: &Run, (from, to): (u64, u64)) -> Outcome {
-    let variants = "col,col-t,col-nb,col-wt,rma1,rma1-t,rma1-wt,rma2,rma2-t,rma2-wt,rma1-t-unlock,rma2-t-unlock,p2p,p2p-nb,p2p-wt";
+    let variants = "col,col-t,col-nb,col-wt,rma1,rma1-t,rma1-wt,rma2,rma2-t,rma2-wt,rma1-t-unlock,rma2-t-unlock,rma1-paced,rma2-paced,p2p,p2p-nb,p2p-wt";
     let (from_text, to_text) = (from.to_string(), to.to_string());
     let mut command = Command::new(program());
     command

@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     arrays: usize,
     /// Which variants: col, col-t, col-nb, col-wt, rma1, rma1-t, rma1-wt, rma2, rma2-t, rma2-wt,
-    /// rma1-t-unlock, rma2-t-unlock, p2p, p2p-nb, p2p-wt.
+    /// rma1-t-unlock, rma2-t-unlock, rma1-paced, rma2-paced, p2p, p2p-nb, p2p-wt.
     #[arg(
         long,
         value_name = "LIST",
