@@ -276,6 +276,24 @@ typedef struct {
   void *context;
 } malleus_options;
 
+/**
+ * Gives the bytes of one element, of which `element` counts this rank's from 0 on, and their number in `*size`. They have
+ * to stay as they are until the next call. No call to Malleus with the job is allowed.
+ */
+typedef const void *(*malleus_pack)(void *context, size_t element, size_t *size);
+
+/**
+ * The program's elements become these, in place of those that they were: `count` of them, the first with the global index
+ * `start`. `bytes` has the `sizes[0]` bytes of the first, then the `sizes[1]` of the next, and so on. On a process that
+ * leaves the job, `count` is 0. Something else than 0 says that it is not possible, which ends the job. No call to
+ * Malleus with the job is allowed.
+ */
+typedef int (*malleus_unpack)(void *context,
+                              uint64_t start,
+                              size_t count,
+                              const size_t *sizes,
+                              const void *bytes);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -304,9 +322,10 @@ const char *malleus_last_error(void);
 
 /**
  * Sets what MPICH reads from the environment when it starts, unless the user has set it: the libfabric
- * provider tcp where the node has no fabric device, ofi where there is a choice, heavy yield where ranks share
- * cores. To be called before MPI_Init, and before there are threads. Without it, MPICH 4.2's own choice on a
- * node without a fabric device is the provider sockets, with which a process that parks can hang.
+ * provider tcp where the node has no fabric device, and how many messages that it keeps, ofi where there is a choice,
+ * heavy yield where ranks share cores. To be called before MPI_Init, and before there are threads. Without it, MPICH 4.2's own choice on a
+ * node without a fabric device is the provider sockets, with which a process that parks can hang, and a job whose
+ * rank 0 runs ahead of the others can hang with tcp where data moves in the background.
  */
 malleus_result malleus_prepare(void);
 
@@ -426,6 +445,47 @@ malleus_result malleus_array_block(malleus_job *job,
                                    uint64_t length,
                                    bool constant,
                                    malleus_array **array);
+
+/**
+ * Registers an array whose elements are of an MPI datatype, such as one of MPI_Type_create_struct; otherwise as
+ * malleus_array_block. An element takes the datatype's extent in memory, and moves with the gaps that it may have; its
+ * data has to lie inside the extent, which begins at 0. The datatype may be freed afterwards.
+ *
+ * # Safety
+ *
+ * `job` comes from malleus_job_start; `name` is a C string; `datatype` is a datatype; `array` may be written.
+ */
+malleus_result malleus_array_block_of(malleus_job *job,
+                                      const char *name,
+                                      MPI_Datatype datatype,
+                                      uint64_t length,
+                                      bool constant,
+                                      malleus_array **array);
+
+/**
+ * Registers `elements` elements in all that the program keeps in a form of its own, in equal blocks, the remainder to
+ * the first ranks: lists of different lengths, trees, and others that an array can't hold. `pack` is called for each of
+ * this rank's elements before they move, and `unpack` afterwards, inside of malleus_job_checkpoint.
+ *
+ * `constant` elements have to be there already, where the job starts: they are packed once, in here. On a process that
+ * joined, `unpack` is called in here. `context` is for both functions.
+ *
+ * `*array` is borrowed from the job: malleus_job_end frees it. malleus_array_read tells which elements this rank has;
+ * its data is NULL.
+ *
+ * # Safety
+ *
+ * `job` comes from malleus_job_start; `name` is a C string; the functions and their context can be used until
+ * malleus_job_end; `array` may be written.
+ */
+malleus_result malleus_array_packed(malleus_job *job,
+                                    const char *name,
+                                    uint64_t elements,
+                                    bool constant,
+                                    malleus_pack pack,
+                                    malleus_unpack unpack,
+                                    void *context,
+                                    malleus_array **array);
 
 /**
  * This rank's block of an array, for reading and writing: `*length` elements, the first of which has the

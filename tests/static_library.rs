@@ -28,6 +28,9 @@ fn main() -> ExitCode {
             .needs_spawn()
             .seconds(900),
         Case::command("static_library_in_background", in_background),
+        Case::command("static_library_forms", forms)
+            .needs_spawn()
+            .seconds(900),
         Case::command("static_library_joins_with_its_arguments", joins)
             .needs_spawn()
             .seconds(900),
@@ -238,6 +241,20 @@ fn in_background(run: &Run) -> Outcome {
         )?;
         if said != expected(2000, 1, 1) {
             return Err(format!("method {method}, strategy {strategy}: {said}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Records and packed elements, through five resizes.
+fn forms(run: &Run) -> Outcome {
+    let program = compile("tests/static/forms.c", &["-std=c99"])?;
+    for arguments in [["0", "0"], ["1", "0"], ["2", "3"], ["2", "4"], ["0", "2"]] {
+        for ranks in [1, 3] {
+            let said = say(run, ranks, &program, arguments)?;
+            if said != "forms: 5 resizes, 2 ranks\n" {
+                return Err(format!("{arguments:?} from {ranks} on: {said}").into());
+            }
         }
     }
     Ok(())

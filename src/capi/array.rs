@@ -3,11 +3,14 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 
-use super::handle::{Handle, place, shared};
+use super::handle::{Handle, null, place, shared};
 use super::job::malleus_job;
 use super::result::{Failure, guard, malleus_result};
-use crate::job::{Array, ConstantArray, Job, Registered};
-use crate::mpi::Element;
+use crate::job::{
+    Array, ConstantArray, ConstantPacked, Job, Pack, Packed, PackedElements, Registered, Untyped,
+};
+use crate::mpi::{Element, TypeMap};
+use crate::sys::MPI_Datatype;
 
 /// The types of elements.
 #[repr(C)]
@@ -102,6 +105,111 @@ impl<T: Element> Data for ConstantArray<T> {
     }
 }
 
+impl Data for Untyped {
+    fn registered(&mut self) -> &mut dyn Registered {
+        self
+    }
+
+    fn read(&self) -> Block {
+        Block::new(
+            self.bytes().as_ptr().cast_mut(),
+            count(&self.range()),
+            &self.range(),
+        )
+    }
+
+    fn write(&mut self) -> Result<Block, Failure> {
+        let range = self.range();
+        Ok(Untyped::write(self, |bytes| {
+            Block::new(bytes.as_mut_ptr(), count(&range), &range)
+        })?)
+    }
+}
+
+/// How many elements a rank has.
+fn count(range: &Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).expect("elements in memory")
+}
+
+macro_rules! packed_data {
+    ($($packed:ident),*) => {$(
+        impl Data for $packed<Callbacks> {
+            fn registered(&mut self) -> &mut dyn Registered {
+                self
+            }
+
+            fn read(&self) -> Block {
+                let range = self.range();
+                Block::new(std::ptr::null_mut::<c_void>(), count(&range), &range)
+            }
+
+            fn write(&mut self) -> Result<Block, Failure> {
+                Ok(self.read())
+            }
+        }
+    )*};
+}
+
+packed_data!(Packed, ConstantPacked);
+
+/// Gives the bytes of one element, of which `element` counts this rank's from 0 on, and their number in `*size`. They have
+/// to stay as they are until the next call. No call to Malleus with the job is allowed.
+pub type malleus_pack = Option<
+    unsafe extern "C" fn(context: *mut c_void, element: usize, size: *mut usize) -> *const c_void,
+>;
+
+/// The program's elements become these, in place of those that they were: `count` of them, the first with the global index
+/// `start`. `bytes` has the `sizes[0]` bytes of the first, then the `sizes[1]` of the next, and so on. On a process that
+/// leaves the job, `count` is 0. Something else than 0 says that it is not possible, which ends the job. No call to
+/// Malleus with the job is allowed.
+pub type malleus_unpack = Option<
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        start: u64,
+        count: usize,
+        sizes: *const usize,
+        bytes: *const c_void,
+    ) -> c_int,
+>;
+
+/// Elements that a C program packs.
+struct Callbacks {
+    pack: unsafe extern "C" fn(*mut c_void, usize, *mut usize) -> *const c_void,
+    unpack: unsafe extern "C" fn(*mut c_void, u64, usize, *const usize, *const c_void) -> c_int,
+    context: *mut c_void,
+}
+
+impl Pack for Callbacks {
+    fn pack(&self, local: usize, bytes: &mut Vec<u8>) {
+        let mut size = 0;
+        // SAFETY: C gave the function together with its context.
+        let data = unsafe { (self.pack)(self.context, local, &raw mut size) };
+        if !data.is_null() && size > 0 {
+            // SAFETY: C promises that there are so many bytes.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(data.cast(), size) });
+        }
+    }
+
+    fn unpack(&mut self, elements: PackedElements<'_>) -> Result<(), String> {
+        let sizes: Vec<usize> = elements.iter().map(<[u8]>::len).collect();
+        let (start, bytes) = (elements.range().start, elements.bytes());
+        // SAFETY: C gave the function together with its context; the sizes add up to the bytes.
+        let code = unsafe {
+            (self.unpack)(
+                self.context,
+                start,
+                sizes.len(),
+                sizes.as_ptr(),
+                bytes.as_ptr().cast(),
+            )
+        };
+        match code {
+            0 => Ok(()),
+            code => Err(format!("the program's function returned {code}")),
+        }
+    }
+}
+
 fn build<T: Element>(
     job: &mut Job,
     name: &str,
@@ -166,8 +274,102 @@ pub unsafe extern "C" fn malleus_array_block(
     constant: bool,
     array: *mut *mut malleus_array,
 ) -> malleus_result {
+    // SAFETY: C's promises, as the documentation asks for them.
+    unsafe {
+        register(job, name, array, |job, name| {
+            check_length(length, 8)?;
+            build_typed(job, name, r#type, length, constant)
+        })
+    }
+}
+
+/// Registers an array whose elements are of an MPI datatype, such as one of MPI_Type_create_struct; otherwise as
+/// malleus_array_block. An element takes the datatype's extent in memory, and moves with the gaps that it may have; its
+/// data has to lie inside the extent, which begins at 0. The datatype may be freed afterwards.
+///
+/// # Safety
+///
+/// `job` comes from malleus_job_start; `name` is a C string; `datatype` is a datatype; `array` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malleus_array_block_of(
+    job: *mut malleus_job,
+    name: *const c_char,
+    datatype: MPI_Datatype,
+    length: u64,
+    constant: bool,
+    array: *mut *mut malleus_array,
+) -> malleus_result {
+    // SAFETY: C's promises, as the documentation asks for them. MPI is initialized as long as there is a job.
+    unsafe {
+        register(job, name, array, |job, name| {
+            let type_map = TypeMap::of_datatype(datatype)?;
+            check_length(length, type_map.extent() as u64)?;
+            Ok(Box::new(Untyped::block(
+                job, name, type_map, constant, length,
+            )?))
+        })
+    }
+}
+
+/// Registers `elements` elements in all that the program keeps in a form of its own, in equal blocks, the remainder to
+/// the first ranks: lists of different lengths, trees, and others that an array can't hold. `pack` is called for each of
+/// this rank's elements before they move, and `unpack` afterwards, inside of malleus_job_checkpoint.
+///
+/// `constant` elements have to be there already, where the job starts: they are packed once, in here. On a process that
+/// joined, `unpack` is called in here. `context` is for both functions.
+///
+/// `*array` is borrowed from the job: malleus_job_end frees it. malleus_array_read tells which elements this rank has;
+/// its data is NULL.
+///
+/// # Safety
+///
+/// `job` comes from malleus_job_start; `name` is a C string; the functions and their context can be used until
+/// malleus_job_end; `array` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malleus_array_packed(
+    job: *mut malleus_job,
+    name: *const c_char,
+    elements: u64,
+    constant: bool,
+    pack: malleus_pack,
+    unpack: malleus_unpack,
+    context: *mut c_void,
+    array: *mut *mut malleus_array,
+) -> malleus_result {
+    // SAFETY: C's promises, as the documentation asks for them.
+    unsafe {
+        register(job, name, array, |job, name| {
+            let pack = pack.ok_or_else(|| null("pack"))?;
+            let unpack = unpack.ok_or_else(|| null("unpack"))?;
+            check_length(elements, 8)?;
+            let callbacks = Callbacks {
+                pack,
+                unpack,
+                context,
+            };
+            let packed = job.packed(name);
+            Ok(if constant {
+                Box::new(packed.constant_block(elements, callbacks)?)
+            } else {
+                Box::new(packed.block(elements, callbacks)?)
+            })
+        })
+    }
+}
+
+/// Registers what `build` makes, and keeps it for C.
+///
+/// # Safety
+///
+/// `job` comes from malleus_job_start; `name` is a C string; `array` may be written.
+unsafe fn register(
+    job: *mut malleus_job,
+    name: *const c_char,
+    array: *mut *mut malleus_array,
+    build: impl FnOnce(&mut Job, &str) -> Result<Box<dyn Data>, Failure>,
+) -> malleus_result {
     guard(|| {
-        // SAFETY: C's promises, as the documentation asks for them.
+        // SAFETY: the caller's promises.
         let (job, name, array) = unsafe {
             (
                 shared(job, "job")?,
@@ -179,16 +381,18 @@ pub unsafe extern "C" fn malleus_array_block(
         let name = name
             .to_str()
             .map_err(|_| Failure::argument("name is not UTF-8"))?;
-        if length
-            .checked_mul(8)
-            .is_none_or(|bytes| i64::try_from(bytes).is_err())
-        {
-            return Err(Failure::argument(format!("length {length} is too large")));
-        }
-        let data = build_typed(&mut job.job, name, r#type, length, constant)?;
+        let data = build(&mut job.job, name)?;
         array.set(job.keep(malleus_array(Handle::new(data))));
         Ok(())
     })
+}
+
+fn check_length(length: u64, size: u64) -> Result<(), Failure> {
+    let bytes = length.checked_mul(size).map(i64::try_from);
+    if matches!(bytes, Some(Ok(_))) {
+        return Ok(());
+    }
+    Err(Failure::argument(format!("length {length} is too large")))
 }
 
 /// This rank's block of an array, for reading and writing: `*length` elements, the first of which has the

@@ -43,7 +43,7 @@ impl<T> Handle<T> {
     }
 }
 
-fn null(name: &str) -> Failure {
+pub(super) fn null(name: &str) -> Failure {
     Failure::new(R::MALLEUS_ERROR_NULL, format!("{name} is NULL"))
 }
 

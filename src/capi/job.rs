@@ -186,9 +186,10 @@ fn read_script(text: &str) -> Result<Script, Failure> {
 }
 
 /// Sets what MPICH reads from the environment when it starts, unless the user has set it: the libfabric
-/// provider tcp where the node has no fabric device, ofi where there is a choice, heavy yield where ranks share
-/// cores. To be called before MPI_Init, and before there are threads. Without it, MPICH 4.2's own choice on a
-/// node without a fabric device is the provider sockets, with which a process that parks can hang.
+/// provider tcp where the node has no fabric device, and how many messages that it keeps, ofi where there is a choice,
+/// heavy yield where ranks share cores. To be called before MPI_Init, and before there are threads. Without it, MPICH 4.2's own choice on a
+/// node without a fabric device is the provider sockets, with which a process that parks can hang, and a job whose
+/// rank 0 runs ahead of the others can hang with tcp where data moves in the background.
 #[unsafe(no_mangle)]
 pub extern "C" fn malleus_prepare() -> malleus_result {
     guard(|| {

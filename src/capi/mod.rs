@@ -17,7 +17,8 @@ mod job;
 mod result;
 
 pub use array::{
-    malleus_array, malleus_array_block, malleus_array_data, malleus_array_read, malleus_type,
+    malleus_array, malleus_array_block, malleus_array_block_of, malleus_array_data,
+    malleus_array_packed, malleus_array_read, malleus_pack, malleus_type, malleus_unpack,
 };
 pub use job::{
     malleus_before_switch, malleus_checkpoint, malleus_job, malleus_job_checkpoint,

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::packed::Image;
 use super::{Job, Received, Registration};
 use crate::memory::Block;
-use crate::mpi::{Element, ElementKind, bytes_of_mut, elements_of, elements_of_mut};
+use crate::mpi::{Record, TypeMap, bytes_of_mut, elements_of, elements_of_mut};
 use crate::partition::Partition;
 
 /// How an array follows the size of the job.
@@ -42,7 +43,7 @@ pub enum Moment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) name: String,
-    pub(super) kind: ElementKind,
+    pub(super) type_map: TypeMap,
     pub(super) constant: bool,
     pub(super) moment: Moment,
     pub(super) distribution: Distribution,
@@ -51,13 +52,13 @@ pub(super) struct Description {
 
 impl Description {
     pub(super) fn bytes(&self, elements: Range<u64>) -> Range<u64> {
-        let size = self.kind.size() as u64;
+        let size = self.type_map.extent() as u64;
         elements.start * size..elements.end * size
     }
 
     /// Bytes of the whole array.
     pub(super) fn global_bytes(&self) -> u64 {
-        self.partition.len() * self.kind.size() as u64
+        self.partition.len() * self.type_map.extent() as u64
     }
 }
 
@@ -68,6 +69,9 @@ pub(super) type Slot = Arc<Mutex<Option<Arc<Block>>>>;
 pub(super) fn in_slot(slot: &Slot) -> Option<Arc<Block>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
+
+/// What the blocks of arrays promise.
+const WHOLE: &str = "blocks hold whole elements at aligned offsets";
 
 /// An array on one rank, whatever its type.
 #[derive(Debug)]
@@ -87,6 +91,8 @@ enum Contents {
     Own(Block),
     /// A constant array, which a redistribution in the background reads as well.
     Shared(Arc<Block>),
+    /// It is made again before it moves.
+    Nothing,
 }
 
 impl Contents {
@@ -128,7 +134,14 @@ impl Stored {
         match std::mem::replace(&mut self.contents, Contents::new(block, &self.description)) {
             Contents::Own(block) => Some(block),
             Contents::Shared(block) => Arc::into_inner(block),
+            Contents::Nothing => None,
         }
+    }
+
+    /// Frees the block of an array that is made again before it moves.
+    pub(super) fn forget(&mut self) {
+        self.withdraw();
+        self.contents = Contents::Nothing;
     }
 
     /// A block that has come becomes this rank's part of what the array is now.
@@ -155,6 +168,7 @@ impl Stored {
         match &self.contents {
             Contents::Own(block) => block.as_bytes(),
             Contents::Shared(block) => block.as_bytes(),
+            Contents::Nothing => &[],
         }
     }
 
@@ -165,35 +179,49 @@ impl Stored {
             Contents::Shared(block) => Arc::get_mut(block)
                 .expect("what goes on in the background ends before anything else uses a block")
                 .as_bytes_mut(),
+            Contents::Nothing => &mut [],
         }
     }
 
-    fn elements<T: Element>(&self) -> &[T] {
-        elements_of(self.bytes()).expect("blocks hold whole elements at aligned offsets")
+    fn elements<T: Record>(&self) -> &[T] {
+        elements_of(self.bytes()).expect(WHOLE)
     }
 
-    fn elements_mut<T: Element>(&mut self) -> &mut [T] {
-        elements_of_mut(self.bytes_mut()).expect("blocks hold whole elements at aligned offsets")
+    fn elements_mut<T: Record>(&mut self) -> &mut [T] {
+        elements_of_mut(self.bytes_mut()).expect(WHOLE)
+    }
+
+    /// Lends the block of a constant array for writing, once.
+    fn initialize<R>(&mut self, fill: impl FnOnce(&mut [u8]) -> R) -> Result<R, Error> {
+        if self.initialized {
+            return Err(Error::Constant {
+                name: self.description.name.clone(),
+            });
+        }
+        let result = fill(self.bytes_mut());
+        self.initialized = true;
+        self.publish();
+        Ok(result)
     }
 }
 
 /// A distributed array that the application changes while it runs. It gives `&[T]` and `&mut [T]` of this
 /// rank's block.
-pub struct Array<T: Element> {
+pub struct Array<T: Record> {
     stored: Stored,
     element: PhantomData<T>,
 }
 
 /// A distributed array that the application does not change: it gives `&[T]` only, so that it may be read
 /// by others at any time (paper R, section II.B).
-pub struct ConstantArray<T: Element> {
+pub struct ConstantArray<T: Record> {
     stored: Stored,
     element: PhantomData<T>,
 }
 
 macro_rules! array_methods {
     ($($array:ident),*) => {$(
-        impl<T: Element> $array<T> {
+        impl<T: Record> $array<T> {
             /// The name under which it is registered.
             #[must_use]
             pub fn name(&self) -> &str {
@@ -213,7 +241,7 @@ macro_rules! array_methods {
             }
         }
 
-        impl<T: Element> Deref for $array<T> {
+        impl<T: Record> Deref for $array<T> {
             type Target = [T];
 
             fn deref(&self) -> &[T] {
@@ -221,17 +249,17 @@ macro_rules! array_methods {
             }
         }
 
-        impl<T: Element> fmt::Debug for $array<T> {
+        impl<T: Record> fmt::Debug for $array<T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({:?}, {:?})", stringify!($array), self.name(), self.stored.range)
             }
         }
 
-        impl<T: Element> Registered for $array<T> {}
+        impl<T: Record> Registered for $array<T> {}
 
-        impl<T: Element> Entry for $array<T> {
-            fn entry(&mut self) -> EntryMut<'_> {
-                EntryMut::Array(&mut self.stored)
+        impl<T: Record> Entry for $array<T> {
+            fn entries(&mut self) -> Vec<EntryMut<'_>> {
+                vec![EntryMut::Array(&mut self.stored)]
             }
         }
     )*};
@@ -239,13 +267,17 @@ macro_rules! array_methods {
 
 array_methods!(Array, ConstantArray);
 
-impl<T: Element> DerefMut for Array<T> {
+impl<T: Record> DerefMut for Array<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         self.stored.elements_mut()
     }
 }
 
-impl<T: Element> ConstantArray<T> {
+impl<T: Record> ConstantArray<T> {
+    pub(super) fn stored_mut(&mut self) -> &mut Stored {
+        &mut self.stored
+    }
+
     /// Writes this rank's block, once, where the job starts. Processes that join later receive it instead.
     /// Returns what `fill` does.
     ///
@@ -256,25 +288,81 @@ impl<T: Element> ConstantArray<T> {
         &mut self,
         fill: impl FnOnce(Range<u64>, &mut [T]) -> R,
     ) -> Result<R, Error> {
-        if self.stored.initialized {
-            return Err(Error::Constant {
-                name: self.name().to_owned(),
-            });
+        let range = self.range();
+        self.stored.initialize(|block| {
+            let elements = elements_of_mut(block).expect(WHOLE);
+            fill(range, elements)
+        })
+    }
+}
+
+/// An array whose elements have no type in Rust: a C program's, with a datatype of its own.
+#[cfg(feature = "capi")]
+pub(crate) struct Untyped {
+    stored: Stored,
+}
+
+#[cfg(feature = "capi")]
+impl Untyped {
+    /// Registers equal blocks of `len` elements in all, as [`ArrayBuilder::block`] does.
+    pub(crate) fn block(
+        job: &mut Job,
+        name: &str,
+        type_map: TypeMap,
+        constant: bool,
+        len: u64,
+    ) -> Result<Self, Error> {
+        let description = Description {
+            name: name.to_owned(),
+            type_map,
+            constant,
+            moment: if constant {
+                Moment::Background
+            } else {
+                Moment::Switch
+            },
+            distribution: Distribution::Block,
+            partition: Partition::block(len, job.size()),
+        };
+        let stored = job.register_array(description)?;
+        Ok(Self { stored })
+    }
+
+    /// The global indices of this rank's block.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.stored.range.clone()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.stored.bytes()
+    }
+
+    /// Lends the block for writing: that of a constant array once, where the job starts.
+    pub(crate) fn write<R>(&mut self, write: impl FnOnce(&mut [u8]) -> R) -> Result<R, Error> {
+        if self.stored.description.constant {
+            return self.stored.initialize(write);
         }
-        let result = fill(self.range(), self.stored.elements_mut());
-        self.stored.initialized = true;
-        self.stored.publish();
-        Ok(result)
+        Ok(write(self.stored.bytes_mut()))
+    }
+}
+
+#[cfg(feature = "capi")]
+impl Registered for Untyped {}
+
+#[cfg(feature = "capi")]
+impl Entry for Untyped {
+    fn entries(&mut self) -> Vec<EntryMut<'_>> {
+        vec![EntryMut::Array(&mut self.stored)]
     }
 }
 
 /// A value that every rank holds. A process that joins, and one that is recalled, gets rank 0's.
-pub struct Replicated<T: Element> {
+pub struct Replicated<T: Record> {
     name: String,
     value: [T; 1],
 }
 
-impl<T: Element> Replicated<T> {
+impl<T: Record> Replicated<T> {
     /// The name under which it is registered.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -282,7 +370,7 @@ impl<T: Element> Replicated<T> {
     }
 }
 
-impl<T: Element> Deref for Replicated<T> {
+impl<T: Record> Deref for Replicated<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -290,27 +378,27 @@ impl<T: Element> Deref for Replicated<T> {
     }
 }
 
-impl<T: Element> DerefMut for Replicated<T> {
+impl<T: Record> DerefMut for Replicated<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.value[0]
     }
 }
 
-impl<T: Element> fmt::Debug for Replicated<T> {
+impl<T: Record + fmt::Debug> fmt::Debug for Replicated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Replicated({:?}, {:?})", self.name, self.value[0])
     }
 }
 
-impl<T: Element> Registered for Replicated<T> {}
+impl<T: Record> Registered for Replicated<T> {}
 
-impl<T: Element> Entry for Replicated<T> {
-    fn entry(&mut self) -> EntryMut<'_> {
-        EntryMut::Value {
+impl<T: Record> Entry for Replicated<T> {
+    fn entries(&mut self) -> Vec<EntryMut<'_>> {
+        vec![EntryMut::Value {
             name: &self.name,
-            kind: T::KIND,
+            type_map: T::type_map(),
             bytes: bytes_of_mut(&mut self.value),
-        }
+        }]
     }
 }
 
@@ -322,7 +410,7 @@ pub enum EntryMut<'a> {
     #[doc(hidden)]
     Value {
         name: &'a str,
-        kind: ElementKind,
+        type_map: TypeMap,
         bytes: &'a mut [u8],
     },
 }
@@ -330,10 +418,22 @@ pub enum EntryMut<'a> {
 /// How the job reaches into what it has handed out.
 #[doc(hidden)]
 pub trait Entry {
-    fn entry(&mut self) -> EntryMut<'_>;
+    fn entries(&mut self) -> Vec<EntryMut<'_>>;
+
+    /// Before a switch moves what the application changes: that in a form which moves.
+    #[allow(private_interfaces)]
+    fn pack(&mut self) -> Option<Image<'_>> {
+        None
+    }
+
+    /// After it: back into the application's own form.
+    fn unpack(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
-/// What is registered with a job: [`Array`], [`ConstantArray`], [`Replicated`].
+/// What is registered with a job: [`Array`], [`ConstantArray`], [`Replicated`], [`super::Packed`],
+/// [`super::ConstantPacked`].
 pub trait Registered: Entry {}
 
 /// Everything that the application has registered, for `commit`: a tuple of `&mut` to arrays and values,
@@ -385,14 +485,14 @@ tuples!(A B C D E F G H I J K L);
 /// Registers an array; made by [`Job::array`].
 #[derive(Debug)]
 #[must_use = "it registers nothing before it knows the distribution"]
-pub struct ArrayBuilder<'job, T: Element, A> {
+pub struct ArrayBuilder<'job, T: Record, A> {
     job: &'job mut Job,
     name: String,
     moment: Option<Moment>,
     array: PhantomData<(T, A)>,
 }
 
-impl<'job, T: Element> ArrayBuilder<'job, T, Array<T>> {
+impl<'job, T: Record> ArrayBuilder<'job, T, Array<T>> {
     pub(super) fn new(job: &'job mut Job, name: &str) -> Self {
         Self {
             job,
@@ -421,7 +521,7 @@ pub trait Buildable {
     fn from_stored(stored: Stored) -> Self;
 }
 
-impl<T: Element> Buildable for Array<T> {
+impl<T: Record> Buildable for Array<T> {
     const CONSTANT: bool = false;
 
     #[allow(private_interfaces)]
@@ -433,7 +533,7 @@ impl<T: Element> Buildable for Array<T> {
     }
 }
 
-impl<T: Element> Buildable for ConstantArray<T> {
+impl<T: Record> Buildable for ConstantArray<T> {
     const CONSTANT: bool = true;
 
     #[allow(private_interfaces)]
@@ -445,7 +545,7 @@ impl<T: Element> Buildable for ConstantArray<T> {
     }
 }
 
-impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
+impl<T: Record, A: Buildable> ArrayBuilder<'_, T, A> {
     /// When it moves; constant arrays in the background and others at the switch, unless this says otherwise.
     pub fn moves(mut self, moment: Moment) -> Self {
         self.moment = Some(moment);
@@ -536,7 +636,7 @@ impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
         };
         let description = Description {
             name: self.name,
-            kind: T::KIND,
+            type_map: T::type_map(),
             constant: A::CONSTANT,
             moment,
             distribution,
@@ -548,30 +648,38 @@ impl<T: Element, A: Buildable> ArrayBuilder<'_, T, A> {
 
 /// Checks what a process that joined registers against what it received.
 pub(super) fn check_same(found: &Description, expected: &Description) -> Result<(), Error> {
-    let name = expected.name.clone();
-    let differs = |property, found: &dyn fmt::Debug, expected: &dyn fmt::Debug| {
-        let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
-        Err(Error::Mismatch {
-            name,
-            property,
-            found,
-            expected,
-        })
-    };
-    if found.kind != expected.kind {
-        return differs("element type", &found.kind, &expected.kind);
-    }
-    if found.constant != expected.constant {
-        return differs("constant", &found.constant, &expected.constant);
-    }
-    if found.moment != expected.moment {
-        return differs("moment", &found.moment, &expected.moment);
-    }
-    if found.distribution != expected.distribution {
-        return differs("distribution", &found.distribution, &expected.distribution);
-    }
-    if found.partition.len() != expected.partition.len() {
-        return differs("length", &found.partition.len(), &expected.partition.len());
+    let debug = |one: &dyn fmt::Debug| format!("{one:?}");
+    let properties = [
+        (
+            "element type",
+            [&found.type_map, &expected.type_map].map(ToString::to_string),
+        ),
+        (
+            "constant",
+            [&found.constant, &expected.constant].map(|one| debug(one)),
+        ),
+        (
+            "moment",
+            [&found.moment, &expected.moment].map(|one| debug(one)),
+        ),
+        (
+            "distribution",
+            [&found.distribution, &expected.distribution].map(|one| debug(one)),
+        ),
+        (
+            "length",
+            [&found.partition, &expected.partition].map(|one| one.len().to_string()),
+        ),
+    ];
+    for (property, [found, wanted]) in properties {
+        if found != wanted {
+            return Err(Error::Mismatch {
+                name: expected.name.clone(),
+                property,
+                found,
+                expected: wanted,
+            });
+        }
     }
     Ok(())
 }
@@ -583,15 +691,15 @@ impl Job {
     /// # Errors
     ///
     /// [`Error::NameTaken`], [`Error::Mismatch`] or [`Error::Unknown`].
-    pub fn replicated<T: Element>(&mut self, name: &str, value: T) -> Result<Replicated<T>, Error> {
+    pub fn replicated<T: Record>(&mut self, name: &str, value: T) -> Result<Replicated<T>, Error> {
         let mut replicated = Replicated {
             name: name.to_owned(),
             value: [value],
         };
         match self.receive_or_register(name)? {
             None => {}
-            Some(Received::Value { kind, bytes })
-                if kind == T::KIND && bytes.len() == size_of::<T>() =>
+            Some(Received::Value { type_map, bytes })
+                if type_map == T::type_map() && bytes.len() == size_of::<T>() =>
             {
                 bytes_of_mut(&mut replicated.value).copy_from_slice(&bytes);
             }
@@ -599,14 +707,14 @@ impl Job {
                 return Err(Error::Mismatch {
                     name: name.to_owned(),
                     property: "type",
-                    found: format!("value of {}", T::KIND.name()),
+                    found: format!("value of {}", T::type_map()),
                     expected: other.describe(),
                 });
             }
         }
         self.registry.push(Registration::Value {
             name: name.to_owned(),
-            kind: T::KIND,
+            type_map: T::type_map(),
         });
         Ok(replicated)
     }

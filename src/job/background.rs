@@ -88,7 +88,7 @@ impl Flying {
             moves.push(redistribute::Move {
                 from: array.before.partition.clone(),
                 to: array.to.clone(),
-                element_size: array.before.kind.size(),
+                element_size: array.before.type_map.extent(),
                 source,
                 target,
             });

@@ -116,6 +116,15 @@ pub enum Error {
         /// The first target whose block is wrong.
         rank: usize,
     },
+    /// What an application keeps in a form of its own could not be made again from its packed form, after everything had
+    /// moved: the job can't go on.
+    #[error("{name:?} can't be unpacked: {reason}")]
+    Unpack {
+        /// The name.
+        name: String,
+        /// What [`super::Pack::unpack`] said.
+        reason: String,
+    },
     /// A process could not be parked or woken.
     #[error("parking: {0}")]
     Parking(#[from] io::Error),

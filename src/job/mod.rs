@@ -35,6 +35,7 @@ mod array;
 mod background;
 mod error;
 mod manager;
+mod packed;
 mod parking;
 mod resize;
 mod roster;
@@ -49,14 +50,17 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::memory::{Arena, Block};
-use crate::mpi::{Communicator, Element, ElementKind, Environment};
+use crate::mpi::{Communicator, Environment, Record, TypeMap};
 use crate::redistribute::{self, Method, Variant};
 
+#[cfg(feature = "capi")]
+pub(crate) use array::Untyped;
 pub use array::{
     Array, ArrayBuilder, ConstantArray, Moment, Registered, RegisteredSet, Replicated,
 };
 pub use error::Error;
 pub use manager::{Manager, Script, ScriptEntry, ScriptError};
+pub use packed::{ConstantPacked, Pack, Packed, PackedBuilder, PackedElements};
 pub use resize::{Outcome, Resized, Switch};
 pub use starter::Spawn;
 
@@ -199,7 +203,7 @@ enum Registration {
     },
     Value {
         name: String,
-        kind: ElementKind,
+        type_map: TypeMap,
     },
 }
 
@@ -222,7 +226,7 @@ impl Registration {
     fn describe(&self) -> String {
         match self {
             Self::Array { description, .. } => format!("{description:?}"),
-            Self::Value { name, kind } => format!("{name:?} {kind:?}"),
+            Self::Value { name, type_map } => format!("{name:?} {type_map:?}"),
         }
     }
 }
@@ -231,14 +235,14 @@ impl Registration {
 #[derive(Debug)]
 enum Received {
     Array(Stored),
-    Value { kind: ElementKind, bytes: Vec<u8> },
+    Value { type_map: TypeMap, bytes: Vec<u8> },
 }
 
 impl Received {
     fn describe(&self) -> String {
         match self {
-            Self::Array(stored) => format!("array of {}", stored.description.kind.name()),
-            Self::Value { kind, .. } => format!("value of {}", kind.name()),
+            Self::Array(stored) => format!("array of {}", stored.description.type_map),
+            Self::Value { type_map, .. } => format!("value of {type_map}"),
         }
     }
 }
@@ -507,7 +511,7 @@ impl Job {
     }
 
     /// Registers a distributed array: [`ArrayBuilder`] says how.
-    pub fn array<T: Element>(&mut self, name: &str) -> ArrayBuilder<'_, T, Array<T>> {
+    pub fn array<T: Record>(&mut self, name: &str) -> ArrayBuilder<'_, T, Array<T>> {
         ArrayBuilder::new(self, name)
     }
 
@@ -609,6 +613,14 @@ impl Job {
         self.received.contains_key(name)
     }
 
+    /// The length of an array that was received, and not yet registered here.
+    fn received_length(&self, name: &str) -> Option<u64> {
+        match self.received.get(name)? {
+            Received::Array(stored) => Some(stored.description.partition.len()),
+            Received::Value { .. } => None,
+        }
+    }
+
     /// What was received under a name, or nothing where the name is new to the job.
     fn receive_or_register(&mut self, name: &str) -> Result<Option<Received>> {
         if self.is_registered(name) {
@@ -642,7 +654,7 @@ impl Job {
                 return Err(Error::Mismatch {
                     name,
                     property: "type",
-                    found: format!("array of {}", description.kind.name()),
+                    found: format!("array of {}", description.type_map),
                     expected: other.describe(),
                 });
             }

@@ -192,7 +192,7 @@ impl Job {
         }
         for value in &header.values {
             let received = Received::Value {
-                kind: value.kind,
+                type_map: value.type_map.clone(),
                 bytes: value.bytes.clone(),
             };
             job.received.insert(value.name.clone(), received);
@@ -294,7 +294,7 @@ impl Job {
         let _stage = tracing::info_span!("resume", rank = self.rank(), from, to).entered();
         let resuming = Instant::now();
         let rank = self.rank();
-        adopt(&header, arena, blocks, registered, rank, &mut self.arena);
+        adopt(&header, arena, blocks, registered, rank, &mut self.arena)?;
         self.adopt_registry(&header);
         let mut report = Resize {
             iteration: self.iteration,
@@ -416,7 +416,7 @@ impl Job {
                 registered,
                 union.rank(),
                 &mut self.arena,
-            );
+            )?;
             self.iteration = header.iteration;
             self.queue = header.queue.clone().into();
             self.adopt_registry(&header);
@@ -476,27 +476,31 @@ impl Job {
     /// Checks what the application passed, and computes where everything goes. Collective over the old
     /// members.
     fn prepare(
-        &self,
+        &mut self,
         pending: &Pending,
         registered: &mut [&mut dyn Registered],
         gate: &mut Option<Gate>,
     ) -> Result<Header> {
-        let communicator = self.communicator();
         self.check_clones()?;
         let differs = self.differs_from_root()?;
         let differs =
             differs.then_some("rank 0 has registered something else, or in another order");
         let problem = self.registry_problem(registered);
         let problem = problem.or_else(|| differs.map(str::to_owned));
-        if let Some((rank, problem)) = communicator.agree(problem)? {
+        if let Some((rank, problem)) = self.communicator().agree(problem)? {
             return Err(Error::Registry { rank, problem });
         }
+        self.pack(registered, pending.to)?;
         let mut values = Vec::new();
         for name in self.registered_names() {
             match find(registered, name) {
-                Some(EntryMut::Value { name, kind, bytes }) => values.push(Value {
+                Some(EntryMut::Value {
+                    name,
+                    type_map,
+                    bytes,
+                }) => values.push(Value {
                     name: name.to_owned(),
-                    kind,
+                    type_map,
                     bytes: bytes.to_vec(),
                 }),
                 Some(EntryMut::Array(_)) => {}
@@ -525,7 +529,7 @@ impl Job {
         } else {
             None
         };
-        if park && let Some((_, reason)) = communicator.agree(opened)? {
+        if park && let Some((_, reason)) = self.communicator().agree(opened)? {
             return Err(Error::Abandoned {
                 from: self.size(),
                 to: pending.to,
@@ -578,7 +582,8 @@ impl Job {
         }
         let names: Vec<String> = registered
             .iter_mut()
-            .map(|one| name_of(&one.entry()).to_owned())
+            .flat_map(|one| one.entries())
+            .map(|entry| name_of(&entry).to_owned())
             .collect();
         for (position, name) in names.iter().enumerate() {
             if !self.is_registered(name) {

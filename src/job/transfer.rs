@@ -12,7 +12,7 @@ use super::roster::{Change, Roster};
 use super::verify::checksum;
 use super::{Result, map};
 use crate::memory::{Arena, Block};
-use crate::mpi::{Communicator, ElementKind, Operation};
+use crate::mpi::{Communicator, Operation, TypeMap};
 use crate::partition::Partition;
 use crate::redistribute::plan::{Plan, kept_elements, moved_elements};
 use crate::redistribute::{self, Times, Transfer, Variant};
@@ -64,7 +64,7 @@ impl Move {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Value {
     pub(super) name: String,
-    pub(super) kind: ElementKind,
+    pub(super) type_map: TypeMap,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn move_all(
                 let transfer = Transfer {
                     from: &moved.before.partition,
                     to: &moved.to,
-                    element_size: moved.before.kind.size(),
+                    element_size: moved.before.type_map.extent(),
                     source,
                     target: block.as_bytes_mut(),
                 };
@@ -242,7 +242,7 @@ pub(super) fn expected_checksums(
     let (from, rank, size) = (
         &moved.before.partition,
         union.rank(),
-        moved.before.kind.size(),
+        moved.before.type_map.extent(),
     );
     let mut sums = vec![0_u64; moved.to.ranks()];
     let plan = Plan::for_source(from, &moved.to, rank).map_err(redistribute::Error::from)?;
@@ -261,7 +261,7 @@ pub(super) fn block_differs(moved: &Move, rank: usize, block: &Block, expected: 
     let found = || {
         checksum(
             block.as_bytes(),
-            moved.before.kind.size(),
+            moved.before.type_map.extent(),
             moved.to.range(rank).start,
         )
     };
@@ -278,7 +278,7 @@ pub(super) fn adopt(
     registered: &mut [&mut dyn Registered],
     rank: usize,
     current: &mut Arena,
-) {
+) -> Result<()> {
     for ((moved, stored), block) in header
         .arrays
         .iter()
@@ -297,6 +297,7 @@ pub(super) fn adopt(
         }
     }
     *current = arena;
+    registered.iter_mut().try_for_each(|one| one.unpack())
 }
 
 /// The application's arrays in the order of the header.
@@ -306,7 +307,8 @@ pub(super) fn stored_of<'a>(
 ) -> Vec<Option<&'a mut Stored>> {
     let mut by_name: HashMap<String, &'a mut Stored> = registered
         .iter_mut()
-        .filter_map(|one| match one.entry() {
+        .flat_map(|one| one.entries())
+        .filter_map(|entry| match entry {
             EntryMut::Array(stored) => Some((stored.description.name.clone(), stored)),
             EntryMut::Value { .. } => None,
         })
@@ -324,7 +326,7 @@ pub(super) fn find<'a>(
 ) -> Option<EntryMut<'a>> {
     registered
         .iter_mut()
-        .map(|one| one.entry())
+        .flat_map(|one| one.entries())
         .find(|entry| name_of(entry) == name)
 }
 
@@ -350,6 +352,6 @@ pub(super) fn sum_bytes(
     header.arrays.iter().try_fold(0, |sum, moved| {
         let elements =
             elements(&moved.before.partition, &moved.to).map_err(redistribute::Error::from)?;
-        Ok(sum + elements * moved.before.kind.size() as u64)
+        Ok(sum + elements * moved.before.type_map.extent() as u64)
     })
 }

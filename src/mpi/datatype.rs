@@ -6,6 +6,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
+use super::type_map::Record;
 use crate::sys;
 
 mod private {
@@ -160,21 +161,21 @@ impl Operation {
 
 /// The bytes of some elements.
 #[must_use]
-pub fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
+pub fn bytes_of<T: Record>(elements: &[T]) -> &[u8] {
     // SAFETY: an element has no padding: its bytes are initialized.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
 /// The bytes of some elements, for writing.
 #[must_use]
-pub fn bytes_of_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
+pub fn bytes_of_mut<T: Record>(elements: &mut [T]) -> &mut [u8] {
     // SAFETY: an element has no padding, and every bit pattern that is written is a valid one.
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }
 
 /// Bytes as elements; `None` unless they are aligned for `T` and hold whole elements.
 #[must_use]
-pub fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
+pub fn elements_of<T: Record>(bytes: &[u8]) -> Option<&[T]> {
     // SAFETY: every bit pattern is a valid element.
     let (before, elements, after) = unsafe { bytes.align_to::<T>() };
     (before.is_empty() && after.is_empty()).then_some(elements)
@@ -182,7 +183,7 @@ pub fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
 
 /// Bytes as elements, for writing; `None` unless they are aligned for `T` and hold whole elements.
 #[must_use]
-pub fn elements_of_mut<T: Element>(bytes: &mut [u8]) -> Option<&mut [T]> {
+pub fn elements_of_mut<T: Record>(bytes: &mut [u8]) -> Option<&mut [T]> {
     // SAFETY: every bit pattern is a valid element, and an element has no padding.
     let (before, elements, after) = unsafe { bytes.align_to_mut::<T>() };
     (before.is_empty() && after.is_empty()).then_some(elements)

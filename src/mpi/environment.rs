@@ -45,7 +45,8 @@ impl Environment {
     /// over the processes of one start; `MPI_Init_thread`.
     ///
     /// Unless the user did, it chooses the libfabric provider first (`FI_PROVIDER=tcp` where the node
-    /// has no fabric device), and, where this node's ranks exceed its cores, MPICH's heavy yield. It does so in
+    /// has no fabric device), lets that provider keep more messages that nobody has asked for yet (`FI_TCP_MAX_SAVED`),
+    /// and, where this node's ranks exceed its cores, MPICH's heavy yield. It does so in
     /// the process's environment, and leaves it alone where the process has other threads already.
     ///
     /// # Errors
@@ -95,7 +96,7 @@ impl Environment {
     }
 
     /// Sets the variables that [`Environment::init`] sets before it initializes MPI, for a program that does
-    /// so itself and then comes to [`Environment::attach`]: libfabric provider, netmod, heavy yield. What the
+    /// so itself and then comes to [`Environment::attach`]: libfabric provider and its limit, netmod, heavy yield. What the
     /// user set stays. To be called before MPI is initialized; does nothing where there are other threads.
     pub fn prepare() {
         set_defaults();
@@ -472,6 +473,7 @@ fn end_job(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+const MAX_SAVED: &str = "FI_TCP_MAX_SAVED";
 const HEAVY_YIELD: &str = "MPIR_CVAR_ENABLE_HEAVY_YIELD";
 /// Set beside a variable that was chosen here, so that a process tells it from the user's own choice.
 const CHOSEN_YIELD: &str = "MALLEUS_CHOSE_HEAVY_YIELD";
@@ -524,6 +526,13 @@ fn set_defaults() {
         if unset("MPIR_CVAR_CH4_NETMOD") && crate::MPICH_DEVICE.contains("ucx") {
             set("MPIR_CVAR_CH4_NETMOD", "ofi");
         }
+    }
+    // Behind so many messages that nobody has asked for yet, the provider reads nothing more from a process, whatever it
+    // is for: 64 by default, behind which two threads of a process can wait for each other (decision record 21).
+    if Environment::provider().is_some_and(|provider| provider.starts_with("tcp"))
+        && unset(MAX_SAVED)
+    {
+        set(MAX_SAVED, "1048576");
     }
     let local_ranks = std::env::var("MPI_LOCALNRANKS")
         .ok()

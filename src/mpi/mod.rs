@@ -28,6 +28,7 @@ mod runtime_check;
 pub mod thread;
 pub mod tool;
 pub mod topology;
+mod type_map;
 pub mod window;
 
 pub use communicator::{Communicator, SplitType};
@@ -44,3 +45,4 @@ pub use process::SpawnCommand;
 pub use progress::ProgressThread;
 pub use runtime_check::Library;
 pub use thread::ThreadLevel;
+pub use type_map::{Datatype, Record, TypeMap};

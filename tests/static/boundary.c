@@ -40,6 +40,12 @@ PINNED(MALLEUS_DOUBLE, 10);
 PINNED(MALLEUS_COLLECTIVE, 0);
 PINNED(MALLEUS_RMA_LOCK, 1);
 PINNED(MALLEUS_RMA_LOCK_ALL, 2);
+PINNED(MALLEUS_POINT_TO_POINT, 3);
+PINNED(MALLEUS_BLOCKING, 0);
+PINNED(MALLEUS_THREADING, 1);
+PINNED(MALLEUS_NON_BLOCKING, 2);
+PINNED(MALLEUS_WAIT_TARGETS, 3);
+PINNED(MALLEUS_PACED, 4);
 PINNED(MALLEUS_CONTINUE, 0);
 PINNED(MALLEUS_SWITCHED, 1);
 PINNED(MALLEUS_LEFT, 2);
@@ -89,6 +95,22 @@ static void before_switch(void *context, MPI_Comm communicator)
     called++;
 }
 
+static const void *pack(void *context, size_t element, size_t *size)
+{
+    int rank;
+
+    (void)element;
+    EXPECT(malleus_job_rank(job, &rank), MALLEUS_ERROR_BUSY, "called back");
+    *size = sizeof(int);
+    return context;
+}
+
+static int unpack(void *context, uint64_t start, size_t count, const size_t *sizes, const void *bytes)
+{
+    (void)context, (void)start, (void)count, (void)sizes, (void)bytes;
+    return 0;
+}
+
 /* Runs on two ranks, and shrinks to one. */
 int main(int argc, char **argv)
 {
@@ -98,6 +120,7 @@ int main(int argc, char **argv)
     malleus_options options = {0};
     malleus_checkpoint outcome;
     malleus_array *constant, *other;
+    MPI_Datatype column, nothing;
     MPI_Comm communicator;
     MPI_Errhandler before, after;
     pthread_t thread;
@@ -153,6 +176,22 @@ int main(int argc, char **argv)
         sprintf(name, "type %d", types[i]);
         OK(malleus_array_block(job, name, types[i], 3, i % 2 == 0, &other));
     }
+
+    MPI_Type_vector(3, 1, 10, MPI_DOUBLE, &column);
+    MPI_Type_create_resized(column, 0, sizeof(double), &nothing);
+    EXPECT(malleus_array_block_of(job, "c", nothing, 3, false, &other), MALLEUS_ERROR_ARGUMENT, "inside its extent");
+    MPI_Type_free(&nothing);
+    MPI_Type_contiguous(0, MPI_INT, &nothing);
+    EXPECT(malleus_array_block_of(job, "c", nothing, 3, false, &other), MALLEUS_ERROR_ARGUMENT, "0 bytes");
+    EXPECT(malleus_array_block_of(job, "c", column, UINT64_MAX / 8, false, &other), MALLEUS_ERROR_ARGUMENT,
+           "too large");
+    OK(malleus_array_block_of(job, "columns", column, 3, false, &other));
+    MPI_Type_free(&nothing);
+    MPI_Type_free(&column);
+    EXPECT(malleus_array_packed(job, "p", 3, false, NULL, unpack, NULL, &other), MALLEUS_ERROR_NULL, "pack is NULL");
+    EXPECT(malleus_array_packed(job, "p", 3, false, pack, NULL, NULL, &other), MALLEUS_ERROR_NULL, "unpack is NULL");
+    OK(malleus_array_packed(job, "packed", 3, true, pack, unpack, &two, &other));
+    OK(malleus_array_packed(job, "packed too", 3, false, pack, unpack, &two, &other));
 
     EXPECT(malleus_array_data(NULL, &data, &length, &start), MALLEUS_ERROR_NULL, "array is NULL");
     EXPECT(malleus_array_data(array, NULL, &length, &start), MALLEUS_ERROR_NULL, "data is NULL");

@@ -1,6 +1,7 @@
 //! MPI on several threads, and inside an application that initialized MPI itself.
 
 use malleus::job::{Error as JobError, Job, Options};
+use malleus::mpi::collective::BlockLayout;
 use malleus::mpi::process::PublishedName;
 use malleus::mpi::{Communicator, Environment, Error, ErrorClass, Info, Operation, ThreadLevel};
 use malleus::{redistribute, sys};
@@ -20,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         Case::command("mpi_does_not_end_on_another_thread", |run| {
             ends_with(run, "worker_that_ends_on_a_thread", "on another thread")
         }),
+        Case::on_each("gathers_while_an_exchange_waits", &[2, 3], gathers),
         Case::bare("attached_environment", &[1, 2], attached),
         Case::bare("attached_below_multiple", &[1], attached_below_multiple),
         Case::bare("funneled", &[2], funneled),
@@ -54,6 +56,46 @@ fn on_two_threads(communicator: &Communicator) -> Outcome {
     let kept = background.into_communicator();
     kept.for_thread(&multiple)?.free()?;
     kept.free()?;
+    Ok(())
+}
+
+/// Paper R (section IV) saw the application's Allgather stand still while a helper thread was inside of an Alltoallv.
+/// Here the exchange can't end before the application has gathered: one of its ranks begins with it only then.
+fn gathers(communicator: &Communicator) -> Outcome {
+    const ROUNDS: u64 = 20;
+    const PART: usize = 1 << 17;
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let environment = communicator.environment();
+    let multiple = environment.multiple().ok_or("no MPI_THREAD_MULTIPLE")?;
+    let own = communicator.for_thread(&multiple)?;
+    let (gathered, wait) = std::sync::mpsc::channel();
+    let helper = std::thread::spawn(move || {
+        let layout = BlockLayout::packed(vec![PART; size]);
+        let send = vec![rank as u64; size * PART];
+        let mut received = vec![u64::MAX; size * PART];
+        if rank == size - 1 && wait.recv().is_err() {
+            // The application has failed.
+            return Ok(None);
+        }
+        let communicator = own.communicator();
+        communicator.all_to_all_v(&send, &layout, &mut received, &layout)?;
+        own.free()?;
+        Ok::<_, Error>(Some(received))
+    });
+    let mut all = vec![0; size << 13];
+    for round in 0..ROUNDS {
+        communicator.all_gather(&vec![round * rank as u64; 1 << 13], &mut all)?;
+        let of = all.chunks(1 << 13).map(|part| part[0]).collect::<Vec<_>>();
+        let expected: Vec<_> = (0..size as u64).map(|rank| round * rank).collect();
+        expect("gathered", of, expected)?;
+    }
+    gathered.send(())?;
+    let received = helper.join().map_err(|_| "the helper panicked")??;
+    let received = received.ok_or("no exchange")?;
+    for (from, part) in received.chunks(PART).enumerate() {
+        let right = part.iter().all(|&value| value == from as u64);
+        expect("exchanged", right, true)?;
+    }
     Ok(())
 }
 

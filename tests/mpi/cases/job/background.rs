@@ -24,6 +24,14 @@ pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::ranks("job_without_progress_thread", &[2], without_progress),
         Case::ranks("job_ranks_wait_for_nobody", &[3], ranks_wait_for_nobody),
+        Case::ranks("job_root_runs_ahead_col", &[1], |environment| {
+            root_runs_ahead(environment, "col-wt")
+        })
+        .needs_spawn(),
+        Case::ranks("job_root_runs_ahead_rma", &[1], |environment| {
+            root_runs_ahead(environment, "rma2-wt")
+        })
+        .needs_spawn(),
         Case::ranks("job_queues_a_resize", &[2], queue).needs_spawn(),
         Case::ranks("job_ends_under_way", &[1, 2], an_end_under_way).needs_spawn(),
         Case::ranks("job_refuses_at_the_switch", &[2], a_clone_at_the_switch).needs_spawn(),
@@ -46,6 +54,8 @@ pub fn cases() -> Vec<Case> {
         "job_in_background_rma2_t_unlock" "rma2-t-unlock",
         "job_in_background_p2p_nb" "p2p-nb",
         "job_in_background_p2p_wt" "p2p-wt",
+        "job_in_background_rma1_paced" "rma1-paced",
+        "job_in_background_rma2_paced" "rma2-paced",
     ]);
     cases
 }
@@ -102,6 +112,30 @@ fn in_background(environment: &Environment, variant: &str) -> Outcome {
         faults::windows_freed(),
         faults::windows_created(),
     )
+}
+
+/// Nothing holds rank 0 up: hundreds of its messages wait at the others when the ranks agree on the switch.
+fn root_runs_ahead(environment: &Environment, variant: &str) -> Outcome {
+    let options = Options::default()
+        .manager(script("1:2 2:4 3:1")?)
+        .variant(variant.parse()?);
+    let mut application = Application::start(environment, options)?;
+    loop {
+        let mut seen = [resizes(application.job.events()).len() as u64];
+        application.job.communicator().broadcast(&mut seen, 0)?;
+        if seen[0] == 3 {
+            break;
+        }
+        if application.job.rank() > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        application.step();
+        if !application.checkpoint()? {
+            break;
+        }
+    }
+    application.end()?;
+    Ok(())
 }
 
 /// Tests at checkpoints are enough.

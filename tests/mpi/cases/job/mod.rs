@@ -11,6 +11,7 @@ use malleus::mpi::window::{Assertion, Window};
 use malleus::redistribute::{Method, Variant};
 
 mod background;
+mod forms;
 
 use super::{cores, expect};
 use crate::faults;
@@ -18,6 +19,7 @@ use crate::harness::{Case, Outcome, Run};
 
 pub fn cases() -> Vec<Case> {
     let mut cases = background::cases();
+    cases.extend(forms::cases());
     cases.extend([
         Case::ranks("ten_resizes_col", &[1, 3], |environment| {
             ten_resizes(environment, Method::Collective, false)
