@@ -323,7 +323,9 @@ impl Job {
             }
         };
         let multiple = self.environment.multiple().filter(|_| self.progress);
-        let progress = multiple.map(|multiple| ProgressThread::start(&self.environment, &multiple));
+        let progress = multiple.map(|multiple| {
+            ProgressThread::start(&self.environment, &multiple, self.variant.effort())
+        });
         Ok(Some(InProgress {
             flying,
             progress: progress.transpose()?,

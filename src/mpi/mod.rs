@@ -42,7 +42,7 @@ pub use info::Info;
 pub use intercommunicator::Intercommunicator;
 pub use point_to_point::{Destination, Source, Status, Tag};
 pub use process::SpawnCommand;
-pub use progress::ProgressThread;
+pub use progress::{Effort, ProgressThread};
 pub use runtime_check::Library;
 pub use thread::ThreadLevel;
 pub use type_map::{Datatype, Record, TypeMap};

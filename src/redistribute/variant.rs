@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Method;
+use crate::mpi::Effort;
 
 /// When the data of a resize moves (paper R, sections II.B and III.B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -99,6 +100,16 @@ impl Variant {
     #[must_use]
     pub const fn strategy(self) -> Strategy {
         self.strategy
+    }
+
+    /// How much of a core a progress thread may take for it: more where data needs many of
+    /// its calls, and no other thread makes them.
+    #[must_use]
+    pub const fn effort(self) -> Effort {
+        match (self.strategy, self.method) {
+            (Strategy::Threading(_), _) | (_, Method::RmaLock | Method::RmaLockAll) => Effort::Low,
+            (_, Method::Collective | Method::PointToPoint) => Effort::High,
+        }
     }
 
     /// Whether the application goes on meanwhile.

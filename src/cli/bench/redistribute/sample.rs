@@ -9,7 +9,7 @@ use super::super::{Failure, Result};
 use super::{ELEMENT, Progress};
 use crate::experiment::Group;
 use crate::memory::{Arena, Block};
-use crate::mpi::{Communicator, Operation, ProgressThread, elements_of_mut};
+use crate::mpi::{Communicator, Effort, Operation, ProgressThread, elements_of_mut};
 use crate::partition::Partition;
 use crate::redistribute::{self, Background, Move, Times, Transfer, Variant};
 
@@ -298,7 +298,7 @@ impl Sample {
             });
             let mut background = Background::start(union, variant, moves.collect())?;
             if let Some((communicator, buffers)) = &mut application {
-                let mut progress = self.progress_thread(union)?;
+                let mut progress = self.progress_thread(union, variant.effort())?;
                 let (started, used) = (Instant::now(), processor_time());
                 let (mut done, mut iterations) = (false, 0_u32);
                 loop {
@@ -382,7 +382,11 @@ impl Sample {
         Measured::collect(union, own, values)
     }
 
-    fn progress_thread(&self, union: &Communicator) -> Result<Option<ProgressThread>> {
+    fn progress_thread(
+        &self,
+        union: &Communicator,
+        effort: Effort,
+    ) -> Result<Option<ProgressThread>> {
         if self.progress != Progress::Thread {
             return Ok(None);
         }
@@ -390,7 +394,11 @@ impl Sample {
         let multiple = environment
             .multiple()
             .ok_or(redistribute::Error::ThreadLevel)?;
-        Ok(Some(ProgressThread::start(&environment, &multiple)?))
+        Ok(Some(ProgressThread::start(
+            &environment,
+            &multiple,
+            effort,
+        )?))
     }
 
     fn blocking(

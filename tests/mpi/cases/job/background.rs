@@ -274,7 +274,7 @@ fn a_clone_at_the_switch(environment: &Environment) -> Outcome {
         let before = threads();
         let mut clone = Some(application.job.communicator().clone());
         let mut refused = 0;
-        while application.job.iteration() < 40 {
+        while refused == 0 || application.job.iteration() < 40 {
             application.step();
             match application.checkpoint() {
                 Ok(true) => {}
