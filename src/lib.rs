@@ -29,12 +29,14 @@
 //! * [`partition`]: who owns which elements; pure arithmetic;
 //! * [`memory`]: arrays in pages of anonymous files;
 //! * [`mpi`]: safe MPI, one chapter of the standard per module;
+//! * [`alltoallv`]: persistent Alltoallv over one-sided communication;
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
 //! * `capi`: the C library, with the feature `capi`;
 //! * `workload`: matrices, a solver and a synthetic application, `experiment`: results of paper R's evaluation, and
 //!   `cli`: the `malleus` command; all with the feature `cli`.
 
+pub mod alltoallv;
 #[cfg(feature = "capi")]
 pub mod capi;
 #[cfg(feature = "cli")]

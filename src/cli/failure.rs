@@ -48,6 +48,7 @@ macro_rules! failures {
 failures! {
     crate::mpi::Error, |_| false;
     crate::redistribute::Error, |_| false;
+    crate::alltoallv::Error, |error| !matches!(error, crate::alltoallv::Error::Mpi(_));
     crate::job::Error, crate::job::Error::leaves_job_whole;
     cg::Error, cg::Error::is_common;
     synthetic::Error, synthetic::Error::is_common;

@@ -10,9 +10,9 @@
 pub(crate) mod bare;
 pub mod collective;
 mod communicator;
-mod datatype;
+pub(crate) mod datatype;
 mod environment;
-mod error;
+pub(crate) mod error;
 mod group;
 mod info;
 mod intercommunicator;

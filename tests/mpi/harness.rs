@@ -290,7 +290,18 @@ impl Run {
 
     /// Runs a case on some ranks, whatever comes of it.
     pub fn worker(&self, case: &str, ranks: usize) -> Result<Ended, Box<dyn Error>> {
+        self.worker_with(case, ranks, &[])
+    }
+
+    /// The same, with more in the environment of the ranks.
+    pub fn worker_with(
+        &self,
+        case: &str,
+        ranks: usize,
+        variables: &[(&str, &str)],
+    ) -> Result<Ended, Box<dyn Error>> {
         let mut command = mpiexec(ranks);
+        command.envs(variables.iter().copied());
         command.arg(std::env::current_exe()?).env(CASE, case);
         self.finish(command)
     }

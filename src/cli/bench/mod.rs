@@ -1,5 +1,6 @@
 //! `malleus bench`: microbenchmarks in the manner of OSU's.
 
+mod alltoallv;
 mod figure;
 mod latency;
 pub(super) mod options;
@@ -25,6 +26,8 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
+    /// What a persistent Alltoallv over one-sided communication costs, beside MPI's own: time, setup, break-even.
+    Alltoallv(alltoallv::Arguments),
     /// What a window costs: creating it, attaching memory, freeing it, in each flavour, beside the same in C.
     Window(window::Arguments),
     /// What one-sided operations cost: put, get, flush, lock_all, fence and others, and whether they need
@@ -39,7 +42,7 @@ impl Arguments {
     pub(super) fn ranks(&self) -> usize {
         match &self.benchmark {
             // One rank reads from the other.
-            Benchmark::Window(_) | Benchmark::Latency(_) => 2,
+            Benchmark::Alltoallv(_) | Benchmark::Window(_) | Benchmark::Latency(_) => 2,
             Benchmark::Redistribute(arguments) => arguments.ranks(),
         }
     }
@@ -50,13 +53,14 @@ impl Arguments {
     pub(super) fn facts(&self) -> Option<(&'static str, String)> {
         match &self.benchmark {
             Benchmark::Redistribute(arguments) => arguments.facts(),
-            Benchmark::Window(_) | Benchmark::Latency(_) => None,
+            Benchmark::Alltoallv(_) | Benchmark::Window(_) | Benchmark::Latency(_) => None,
         }
     }
 }
 
 pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
     let result = match &arguments.benchmark {
+        Benchmark::Alltoallv(arguments) => alltoallv::run(environment, arguments),
         Benchmark::Window(arguments) => window::run(environment, arguments),
         Benchmark::Latency(arguments) => latency::run(environment, arguments),
         Benchmark::Redistribute(arguments) => redistribute::run(environment, arguments),

@@ -62,6 +62,11 @@ impl Communicator {
         Environment::from_inner(Arc::clone(&self.handle.environment))
     }
 
+    /// The end of the environment says so, and fails.
+    pub(crate) fn mark_failed(&self, reason: &str) {
+        self.inner().mark_failed(reason.to_owned());
+    }
+
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.handle.environment
     }

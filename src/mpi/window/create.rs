@@ -300,6 +300,18 @@ impl<T: Element> Window<T> {
         self.raw
     }
 
+    /// Where MPI finds elements of a rank's memory, which has to have them.
+    pub(crate) fn displacement(
+        &self,
+        operation: &'static str,
+        rank: usize,
+        displacement: u64,
+        count: u64,
+    ) -> Result<sys::MPI_Aint> {
+        self.check_rank(operation, rank)?;
+        self.bounds.check::<T>(operation, rank, displacement, count)
+    }
+
     /// Rank of this process in the window.
     #[must_use]
     pub fn rank(&self) -> usize {

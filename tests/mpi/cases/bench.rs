@@ -1,4 +1,4 @@
-//! `malleus bench window` and `malleus bench latency`. Times are never checked: only that they are told, for
+//! `malleus bench`. Times are never checked: only that they are told, for
 //! everything that was asked for.
 
 use std::collections::BTreeSet;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use malleus::alltoallv::Variant;
 use serde_json::Value;
 
 use super::expect;
@@ -31,6 +32,7 @@ pub fn cases() -> Vec<Case> {
             redistribute(run, (3, 2))
         })
         .seconds(180),
+        Case::command("bench_alltoallv_tells_all_variants", alltoallv).seconds(180),
         Case::command("bench_refuses_bad_arguments", bad_arguments).seconds(120),
     ]
 }
@@ -387,6 +389,49 @@ fn latency_table(run: &Run) -> Outcome {
 }
 
 /// Fails in time, with one line of message that contains a text, from one rank only.
+fn alltoallv(run: &Run) -> Outcome {
+    for (pattern, buffers) in [
+        ("uniform", "own"),
+        ("random:0.5", "caller"),
+        ("hotspot", "own"),
+    ] {
+        let arguments = ["alltoallv", "-m", "64:128", "-i", "3", "-x", "1"];
+        let arguments = [
+            &arguments[..],
+            &["--pattern", pattern, "--buffers", buffers],
+        ]
+        .concat();
+        let report = json(run, "3", &arguments)?;
+        check_header(&report, "alltoallv", 3)?;
+        let rows = rows(&report)?;
+        let names: Vec<_> = rows.iter().map(|row| row["variant"].as_str()).collect();
+        let all = Variant::ALL.map(|variant| Some(variant.name()));
+        expect("variants", names, [all, all].concat())?;
+        for row in rows {
+            let told = row.to_string();
+            expect(&told, row["validated"].as_bool(), Some(true))?;
+            expect(&told, row["pattern"].as_str(), Some(pattern))?;
+            expect(&told, row["buffers"].as_str(), Some(buffers))?;
+            let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+            let ordered = 0.0 < number("min_s") && number("min_s") <= number("median_s");
+            expect(&told, ordered, true)?;
+            expect(&told, number("median_s") <= number("p99_s"), true)?;
+            expect(&told, number("init_s") > 0.0, true)?;
+            expect(&told, number("iterations"), 3.0)?;
+        }
+    }
+    let table = succeeded(run, bench("2", &["alltoallv", "-m", "8", "-i", "2"]))?;
+    for text in [
+        "pattern uniform",
+        "break-even",
+        "node-shared",
+        "standard-persistent",
+    ] {
+        expect(&table.stdout, table.stdout.contains(text), true)?;
+    }
+    Ok(())
+}
+
 fn refused(run: &Run, command: Command, text: &str) -> Outcome {
     let name = format!("{command:?}");
     let ended = run.finish(command)?;

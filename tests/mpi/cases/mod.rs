@@ -1,5 +1,6 @@
 //! The cases, one file per part of the library.
 
+mod alltoallv;
 mod background;
 mod bench;
 mod collectives;
@@ -22,6 +23,7 @@ use crate::harness::{Case, Outcome};
 pub fn all() -> Vec<Case> {
     [
         crate::coverage::cases(),
+        alltoallv::cases(),
         background::cases(),
         bench::cases(),
         collectives::cases(),
