@@ -5,6 +5,7 @@ mod environment;
 mod experiment;
 mod failure;
 mod launch;
+mod pattern;
 mod progress_line;
 mod record;
 mod resizes;
@@ -39,6 +40,8 @@ enum Command {
     Env(environment::Arguments),
     /// The evaluations of the papers: a folder with every run, a summary, and a report. Starts its own ranks.
     Experiment(experiment::Arguments),
+    /// What a sparse matrix-vector product exchanges when rows are cut in equal blocks: elements and messages, without MPI.
+    Pattern(pattern::Arguments),
     /// Conjugate gradients that resize while they solve: stage times, bytes moved, residual.
     Solve(solve::Arguments),
     /// A synthetic application out of a configuration file, in the manner of Proteo's SAM.
@@ -73,6 +76,9 @@ pub fn main() -> ExitCode {
                 2,
             );
         }
+        if let Command::Pattern(pattern) = &arguments.command {
+            return pattern::run(pattern);
+        }
         if let Command::Synthetic(synthetic) = &arguments.command
             && let Some(code) = synthetic::check_only(synthetic)
         {
@@ -86,6 +92,7 @@ pub fn main() -> ExitCode {
                 }
                 return experiment::run(&experiment);
             }
+            Command::Pattern(pattern) => return pattern::run(&pattern),
             Command::Bench(ref bench) => u32::try_from(bench.ranks()).unwrap_or(u32::MAX),
             // One rank reads from the other.
             Command::Env(_) => 2,
@@ -99,9 +106,7 @@ pub fn main() -> ExitCode {
         let facts: Vec<_> = match arguments.command {
             Command::Env(_) => environment::probe().into_iter().collect(),
             Command::Bench(ref bench) => bench.facts().into_iter().collect(),
-            Command::Experiment(_) | Command::Solve(_) | Command::Synthetic(_) | Command::Probe => {
-                Vec::new()
-            }
+            _ => Vec::new(),
         };
         return launch::start(arguments.ranks.unwrap_or(default), &facts);
     }
@@ -113,7 +118,7 @@ pub fn main() -> ExitCode {
     let code = match arguments.command {
         Command::Bench(arguments) => bench::run(&environment, &arguments),
         Command::Env(arguments) => environment::run(&environment, &arguments),
-        Command::Experiment(_) => unreachable!("it has its own ranks"),
+        Command::Experiment(_) | Command::Pattern(_) => unreachable!("these use no MPI"),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
         Command::Synthetic(arguments) => synthetic::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,

@@ -10,9 +10,11 @@ use super::options::{Sizes, at_least_one};
 use super::samples::{Samples, Summary};
 use super::{Failure, Header, Result, check_json, is_oversubscribed, write_json};
 use crate::alltoallv::{Own, Plan, Variant};
+use crate::cli::pattern;
 use crate::cli::record::{Mpich, Target, bytes as human, cores, seconds};
 use crate::mpi::collective::BlockLayout;
 use crate::mpi::{Communicator, Environment, Operation};
+use crate::workload::matrix::Problem;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -34,7 +36,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     variants: Vec<Variant>,
     /// Who sends how much: uniform (the size to every rank), random:DENSITY (so much of the pairs have data, of up to twice
-    /// the size), hotspot (everybody to rank 0 ten times the size, and the size to the next rank).
+    /// the size), hotspot (everybody to rank 0 ten times the size, and the size to the next rank), matrix:FILE (the halo of
+    /// its product with a vector of f64, rows in equal blocks; the sizes do not matter then).
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     pattern: Pattern,
     /// Whose buffers: own (the plan's, in window memory where the variant has some), or caller (which a window exposes, or
@@ -54,11 +57,12 @@ enum Whose {
 }
 
 /// Who sends how much.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Pattern {
     Uniform,
     Random(f64),
     Hotspot,
+    Matrix(Problem),
 }
 
 impl FromStr for Pattern {
@@ -72,7 +76,11 @@ impl FromStr for Pattern {
                 Ok(density) if (0.0..=1.0).contains(&density) => Ok(Self::Random(density)),
                 _ => Err("a density is a number between 0 and 1".to_owned()),
             },
-            _ => Err("expected uniform, random:DENSITY or hotspot".to_owned()),
+            Some(("matrix", name)) => match name.parse() {
+                Ok(problem) => Ok(Self::Matrix(problem)),
+                Err(error) => Err(error.to_string()),
+            },
+            _ => Err("expected uniform, random:DENSITY, hotspot or matrix:FILE".to_owned()),
         }
     }
 }
@@ -83,53 +91,88 @@ impl fmt::Display for Pattern {
             Self::Uniform => f.write_str("uniform"),
             Self::Random(density) => write!(f, "random:{density}"),
             Self::Hotspot => f.write_str("hotspot"),
+            Self::Matrix(problem) => write!(f, "matrix:{problem}"),
         }
     }
 }
 
-impl Pattern {
-    /// Bytes from one rank to another; the same whoever asks.
-    fn count(self, (from, to): (usize, usize), size: usize, ranks: usize) -> usize {
-        match self {
-            Self::Uniform => size,
-            Self::Hotspot => match to {
-                0 => 10 * size,
-                _ if to == (from + 1) % ranks => size,
-                _ => 0,
-            },
-            Self::Random(density) => {
-                let mut word = (from * ranks + to + 1) as u64;
-                let mut draw = || {
-                    // A step of SplitMix64.
-                    word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                    let mixed = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-                    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-                    #[allow(clippy::cast_precision_loss)]
-                    let unit = ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
-                    unit
-                };
-                if draw() >= density {
-                    return 0;
-                }
-                #[allow(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_precision_loss,
-                    clippy::cast_sign_loss
-                )]
-                let bytes = (2.0 * draw() * size as f64) as usize;
-                bytes.max(1)
-            }
-        }
+/// Bytes from each rank to each other one.
+struct Counts {
+    bytes: Vec<usize>,
+    ranks: usize,
+}
+
+impl Counts {
+    fn of(&self, from: usize, to: usize) -> usize {
+        self.bytes[from * self.ranks + to]
     }
 
-    fn layouts(self, communicator: &Communicator, size: usize) -> [BlockLayout; 2] {
-        let (rank, ranks) = (communicator.rank(), communicator.size());
-        let counts = |pair: &dyn Fn(usize) -> (usize, usize)| {
-            let counts = (0..ranks).map(|peer| self.count(pair(peer), size, ranks));
-            BlockLayout::packed(counts.collect())
-        };
-        [counts(&|peer| (rank, peer)), counts(&|peer| (peer, rank))]
+    /// What a rank sends, and what it receives.
+    fn layouts(&self, rank: usize) -> [BlockLayout; 2] {
+        let all = 0..self.ranks;
+        let sends = all.clone().map(|to| self.of(rank, to)).collect();
+        let receives = all.map(|from| self.of(from, rank)).collect();
+        [sends, receives].map(BlockLayout::packed)
     }
+
+    /// The mean of those pairs that have some.
+    fn mean(&self) -> usize {
+        let some = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
+        self.bytes.iter().sum::<usize>() / some.max(1)
+    }
+}
+
+impl Pattern {
+    fn counts(&self, size: usize, ranks: usize) -> std::result::Result<Counts, String> {
+        let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
+        let bytes = match self {
+            Self::Uniform => vec![size; ranks * ranks],
+            Self::Hotspot => pairs
+                .map(|(from, to)| match to {
+                    0 => 10 * size,
+                    _ if to == (from + 1) % ranks => size,
+                    _ => 0,
+                })
+                .collect(),
+            Self::Random(density) => pairs
+                .map(|(from, to)| random(from * ranks + to, *density, size))
+                .collect(),
+            Self::Matrix(problem) => {
+                let matrix = problem.load().map_err(|error| error.to_string())?;
+                let messages = pattern::messages(&matrix, ranks);
+                let mut bytes = vec![0; ranks * ranks];
+                for message in messages.map_err(|error| error.to_string())? {
+                    bytes[message.from * ranks + message.to] = message.elements * size_of::<f64>();
+                }
+                bytes
+            }
+        };
+        Ok(Counts { bytes, ranks })
+    }
+}
+
+/// Up to twice the size, for so many of the pairs; the same for a pair whoever asks.
+fn random(pair: usize, density: f64, size: usize) -> usize {
+    let mut word = pair as u64;
+    let mut draw = || {
+        // A step of SplitMix64.
+        word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        #[allow(clippy::cast_precision_loss)]
+        let unit = ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
+        unit
+    };
+    if draw() >= density {
+        return 0;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )]
+    let bytes = (2.0 * draw() * size as f64) as usize;
+    bytes.max(1)
 }
 
 #[derive(Debug, Serialize)]
@@ -174,10 +217,25 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
         arguments.variants.clone()
     };
     let mut rows = Vec::new();
-    for size in arguments.sizes.iter() {
+    let sizes: Vec<usize> = match arguments.pattern {
+        Pattern::Matrix(_) => vec![size_of::<f64>()],
+        _ => arguments.sizes.iter().collect(),
+    };
+    for size in sizes {
+        let counts = arguments.pattern.counts(size, world.size());
+        // Each rank reads the matrix, and any of them may fail.
+        let problem = counts.as_ref().err().cloned();
+        if let Some((_, problem)) = world.agree(problem)? {
+            return Err(Failure::Common(format!("--pattern: {problem}")));
+        }
+        let counts = counts.map_err(Failure::Fatal)?;
         let measured = match arguments.buffers {
-            Whose::Own => measure(&world, arguments, &variants, size, own)?,
-            Whose::Caller => measure(&world, arguments, &variants, size, caller)?,
+            Whose::Own => measure(&world, arguments, &variants, &counts, own)?,
+            Whose::Caller => measure(&world, arguments, &variants, &counts, caller)?,
+        };
+        let size = match arguments.pattern {
+            Pattern::Matrix(_) => counts.mean(),
+            _ => size,
         };
         let standard = measured.iter().find(|one| one.variant == Variant::Standard);
         let standard = standard.map(|one| one.times.percentile_s(50.0));
@@ -294,14 +352,14 @@ fn measure<K>(
     world: &Communicator,
     arguments: &Arguments,
     variants: &[Variant],
-    size: usize,
+    counts: &Counts,
     init: impl Fn(&Communicator, Variant, Layouts<'_>) -> Result<Plan<u8, K>>,
 ) -> Result<Vec<Measured>>
 where
     Plan<u8, K>: Exchange,
 {
     let rank = world.rank();
-    let [send, receive] = arguments.pattern.layouts(world, size);
+    let [send, receive] = counts.layouts(rank);
     let mut plans = Vec::new();
     let mut init_s = Vec::new();
     for &variant in variants {
@@ -410,21 +468,38 @@ mod tests {
 
     #[test]
     fn patterns_are_read() {
-        for text in ["uniform", "hotspot", "random:0.25"] {
+        for text in ["uniform", "hotspot", "random:0.25", "matrix:poisson2d:3x4"] {
             assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
         }
-        for text in ["random", "random:2", "random:x", "uniform:1", ""] {
+        for text in [
+            "random",
+            "random:2",
+            "random:x",
+            "uniform:1",
+            "",
+            "matrix:poisson2d:3",
+        ] {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
     }
 
     #[test]
+    fn counts_of_a_matrix_are_its_halo() {
+        // Twelve unknowns in a row of three by four: a row of the grid on each side of a cut.
+        let pattern: Pattern = "matrix:poisson2d:3x4".parse().unwrap();
+        let counts = pattern.counts(8, 2).unwrap();
+        assert_eq!(counts.bytes, [0, 24, 24, 0]);
+        assert_eq!(counts.mean(), 24);
+        let [send, receive] = counts.layouts(1);
+        assert_eq!(
+            (send.counts(), receive.counts()),
+            (&[24, 0][..], &[24, 0][..])
+        );
+    }
+
+    #[test]
     fn a_random_pattern_is_as_dense_as_it_says() {
-        let ranks = 100;
-        let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
-        let counts: Vec<usize> = pairs
-            .map(|pair| Pattern::Random(0.3).count(pair, 1000, ranks))
-            .collect();
+        let counts: Vec<usize> = (0..10_000).map(|pair| random(pair, 0.3, 1000)).collect();
         let some = counts.iter().filter(|&&count| count > 0).count();
         assert!((2_800..3_200).contains(&some), "{some}");
         assert!(counts.iter().all(|&count| count <= 2000));

@@ -74,28 +74,58 @@ pub struct HaloSize {
     pub messages: u64,
 }
 
-/// Counts what all blocks receive; block p owns the rows from `cuts[p]` to `cuts[p + 1]`.
+/// Elements of x that one block receives from another before each multiplication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// The block that owns them.
+    pub from: usize,
+    /// The block that needs them.
+    pub to: usize,
+    /// How many they are.
+    pub elements: usize,
+}
+
+/// What each block receives from each other one, by receivers and then by owners; block p owns the rows from `cuts[p]` to
+/// `cuts[p + 1]`.
 ///
 /// # Errors
 ///
 /// [`Error::NotSquare`]; [`Error::Cuts`] if the cut points do not ascend from 0 to the number of
 /// rows. Blocks may be empty.
-pub fn halo<M: RowBlocks + ?Sized>(matrix: &M, cuts: &[usize]) -> Result<HaloSize, Error> {
+pub fn messages<M: RowBlocks + ?Sized>(matrix: &M, cuts: &[usize]) -> Result<Vec<Message>, Error> {
     let (rows, cols) = (matrix.rows(), matrix.cols());
     if rows != cols {
         return Err(Error::NotSquare { rows, cols });
     }
     check_cuts(cuts, rows)?;
-    let mut halo = HaloSize::default();
-    for block in cuts.windows(2) {
+    let owner = |column: u32| cuts.partition_point(|&cut| cut <= column as usize) - 1;
+    let mut messages = Vec::new();
+    for (to, block) in cuts.windows(2).enumerate() {
         let owned = block[0]..block[1];
         let needed = columns_outside(&matrix.columns_in(owned.clone()), owned);
-        halo.elements += needed.len() as u64;
         // Ascending columns have ascending owners.
-        let owner = |column: &u32| cuts.partition_point(|&cut| cut <= *column as usize);
-        halo.messages += needed.chunk_by(|a, b| owner(a) == owner(b)).count() as u64;
+        let of_one = needed.chunk_by(|&a, &b| owner(a) == owner(b));
+        messages.extend(of_one.map(|columns| Message {
+            from: owner(columns[0]),
+            to,
+            elements: columns.len(),
+        }));
     }
-    Ok(halo)
+    Ok(messages)
+}
+
+/// Counts what all blocks receive.
+///
+/// # Errors
+///
+/// As for [`messages`].
+pub fn halo<M: RowBlocks + ?Sized>(matrix: &M, cuts: &[usize]) -> Result<HaloSize, Error> {
+    let messages = messages(matrix, cuts)?;
+    let elements = messages.iter().map(|message| message.elements as u64);
+    Ok(HaloSize {
+        elements: elements.sum(),
+        messages: messages.len() as u64,
+    })
 }
 
 /// The distinct columns outside the owned range, ascending: the elements of x that a block has to

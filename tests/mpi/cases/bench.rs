@@ -2,7 +2,7 @@
 //! everything that was asked for.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Case> {
         })
         .seconds(180),
         Case::command("bench_alltoallv_tells_all_variants", alltoallv).seconds(180),
+        Case::command("pattern_tells_the_halos", halos),
         Case::command("bench_refuses_bad_arguments", bad_arguments).seconds(120),
     ]
 }
@@ -394,6 +395,7 @@ fn alltoallv(run: &Run) -> Outcome {
         ("uniform", "own"),
         ("random:0.5", "caller"),
         ("hotspot", "own"),
+        ("matrix:poisson2d:9x7", "own"),
     ] {
         let arguments = ["alltoallv", "-m", "64:128", "-i", "3", "-x", "1"];
         let arguments = [
@@ -406,7 +408,9 @@ fn alltoallv(run: &Run) -> Outcome {
         let rows = rows(&report)?;
         let names: Vec<_> = rows.iter().map(|row| row["variant"].as_str()).collect();
         let all = Variant::ALL.map(|variant| Some(variant.name()));
-        expect("variants", names, [all, all].concat())?;
+        // A matrix has sizes of its own.
+        let times = if pattern.starts_with("matrix") { 1 } else { 2 };
+        expect("variants", names, all.repeat(times))?;
         for row in rows {
             let told = row.to_string();
             expect(&told, row["validated"].as_bool(), Some(true))?;
@@ -430,6 +434,59 @@ fn alltoallv(run: &Run) -> Outcome {
         expect(&table.stdout, table.stdout.contains(text), true)?;
     }
     Ok(())
+}
+
+/// `malleus pattern`: the reference's numbers of elements and messages.
+fn halos(run: &Run) -> Outcome {
+    let pattern = |matrix: &Path, more: &[&str]| {
+        let mut command = Command::new(program());
+        command.arg("pattern").arg(matrix).args(more);
+        command
+    };
+    // Two rows of eleven unknowns on each side of a cut.
+    let table = succeeded(
+        run,
+        pattern(Path::new("poisson2d:11x4"), &["--ranks", "1,2"]),
+    )?;
+    let rows: Vec<Vec<&str>> = table
+        .stdout
+        .lines()
+        .skip(2)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let expected = vec![
+        vec!["1", "0", "0", "0", "0"],
+        vec!["2", "22", "2", "11", "1"],
+    ];
+    expect("a table", rows, expected)?;
+    refused(run, pattern(Path::new("none.mtx"), &[]), "none.mtx")?;
+    let Some(folder) = super::solve::matrices() else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(folder.join("reference.json"))?;
+    let all: Value = serde_json::from_str(&text)?;
+    let all = all.as_object().ok_or("no matrices")?;
+    let mut seen = 0;
+    for (name, reference) in all {
+        let Some(halos) = reference["halo"].as_array() else {
+            continue;
+        };
+        let ended = succeeded(run, pattern(&folder.join(name), &["--json", "-"]))?;
+        let found: Value = serde_json::from_str(&ended.stdout)?;
+        let found = found["patterns"].as_array().ok_or("no patterns")?;
+        expect(name, found.len(), halos.len())?;
+        for (found, expected) in found.iter().zip(halos) {
+            for (key, theirs) in [
+                ("ranks", "P"),
+                ("elements", "recv_elems"),
+                ("messages", "messages"),
+            ] {
+                expect(&format!("{name} {key}"), &found[key], &expected[theirs])?;
+            }
+            seen += 1;
+        }
+    }
+    expect("numbers of ranks in the reference", seen > 50, true)
 }
 
 fn refused(run: &Run, command: Command, text: &str) -> Outcome {

@@ -82,7 +82,7 @@ fn number(value: &Value, key: &str) -> Result<f64, Failure> {
         .ok_or_else(|| format!("no number {key} in {value}").into())
 }
 
-fn matrices() -> Option<PathBuf> {
+pub fn matrices() -> Option<PathBuf> {
     let data = std::env::var_os("MALLEUS_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
         PathBuf::from,
