@@ -6,11 +6,12 @@ use std::ptr::NonNull;
 
 use super::node::Node;
 use super::pieces::{Piece, Pieces};
+use super::puts::{Pscw, Puts};
+use super::standard::Arguments;
 use super::{Buffers, Result, Variant};
-use crate::mpi::datatype::{address, int, large_count};
-use crate::mpi::error::{mpi, mpi_count};
+use crate::mpi::error::mpi;
 use crate::mpi::window::Window;
-use crate::mpi::{self, Communicator, Element, Environment, Group};
+use crate::mpi::{self, Communicator, Element};
 use crate::sys;
 
 /// A variant at work.
@@ -47,217 +48,6 @@ enum Kind<T: Element> {
     },
     Pscw(Pscw<T>),
     Node(Box<Node<T>>),
-}
-
-/// Counts and displacements as MPI wants them.
-#[derive(Debug)]
-enum Arguments {
-    Int {
-        counts: [Vec<c_int>; 2],
-        displacements: [Vec<c_int>; 2],
-    },
-    Large {
-        counts: [Vec<sys::MPI_Count>; 2],
-        displacements: [Vec<sys::MPI_Aint>; 2],
-    },
-}
-
-impl Arguments {
-    fn new(pieces: &Pieces) -> mpi::Result<Self> {
-        let sides = [&pieces.send, &pieces.receive];
-        let displacements = sides.map(|layout| {
-            let blocks = 0..layout.counts().len();
-            blocks
-                .map(|rank| layout.block(rank).start)
-                .collect::<Vec<_>>()
-        });
-        let counts = sides.map(|layout| layout.counts().to_vec());
-        let small = |numbers: &[Vec<usize>; 2]| {
-            let ints = |numbers: &Vec<usize>| -> Option<Vec<c_int>> {
-                numbers
-                    .iter()
-                    .map(|&number| c_int::try_from(number).ok())
-                    .collect()
-            };
-            Some([ints(&numbers[0])?, ints(&numbers[1])?])
-        };
-        if let (Some(counts), Some(displacements)) = (small(&counts), small(&displacements)) {
-            return Ok(Self::Int {
-                counts,
-                displacements,
-            });
-        }
-        let address = |&number: &usize| address("MPI_Alltoallv", "displacement", number as u64);
-        let addresses = |numbers: &[usize]| numbers.iter().map(address).collect();
-        let addresses = |numbers: &[usize]| -> mpi::Result<_> { addresses(numbers) };
-        Ok(Self::Large {
-            counts: counts.map(|counts| counts.into_iter().map(large_count).collect()),
-            displacements: [addresses(&displacements[0])?, addresses(&displacements[1])?],
-        })
-    }
-}
-
-/// The puts of an exchange.
-pub(super) struct Puts<T> {
-    puts: Vec<Put>,
-    /// One element from each target that is asked for one.
-    confirmed: Vec<T>,
-}
-
-/// An `MPI_Put` of one piece.
-#[derive(Clone, Copy, Debug)]
-struct Put {
-    peer: c_int,
-    from: usize,
-    count: usize,
-    to: sys::MPI_Aint,
-    /// Its end does not mean that its target has the data (decision record 22).
-    unconfirmed: bool,
-}
-
-/// Whether what ends a put with this provider says nothing about its target.
-fn is_unconfirmed() -> bool {
-    Environment::provider().is_some_and(|provider| provider.starts_with("tcp"))
-}
-
-impl<T: Element> Puts<T> {
-    /// Checks each against what its target exposes. `shared` says which targets' memory this process can reach itself.
-    pub(super) fn new(
-        window: &Window<T>,
-        pieces: &[Piece],
-        shared: impl Fn(usize) -> bool,
-    ) -> mpi::Result<Self> {
-        const CALL: &str = "MPI_Put";
-        let unconfirmed = is_unconfirmed();
-        let put = |piece: &Piece| {
-            Ok(Put {
-                peer: int(CALL, "rank", piece.peer)?,
-                from: piece.from,
-                count: piece.count,
-                to: window.displacement(CALL, piece.peer, piece.to, piece.count as u64)?,
-                unconfirmed: unconfirmed && !shared(piece.peer),
-            })
-        };
-        Ok(Self {
-            puts: pieces.iter().map(put).collect::<mpi::Result<_>>()?,
-            confirmed: vec![super::zero(); pieces.len()],
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.puts.is_empty()
-    }
-
-    /// # Safety
-    ///
-    /// An epoch to the targets is open on the window; the pieces lie inside of the elements from `send` on, which stay as they
-    /// are until the epoch ends.
-    #[inline]
-    unsafe fn start(&self, window: sys::MPI_Win, send: *const T) -> mpi::Result<()> {
-        let kind = T::KIND.as_raw();
-        for put in &self.puts {
-            // SAFETY: the caller's promises; what the target exposes was checked.
-            unsafe {
-                let origin = send.add(put.from).cast();
-                mpi_count!(MPI_Put | MPI_Put_c, put.count, |count| (
-                    origin, count, kind, put.peer, put.to, count, kind, window
-                ))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks each target for an element behind the data where the end of a put says nothing: requests of one process to
-    /// another one are served in order, so that the answer says that the data is there.
-    ///
-    /// # Safety
-    ///
-    /// The epoch of the puts is still open, and ends before this value is used again.
-    #[inline]
-    unsafe fn confirm(&mut self, window: sys::MPI_Win) -> mpi::Result<()> {
-        let kind = T::KIND.as_raw();
-        for (put, place) in self.puts.iter().zip(&mut self.confirmed) {
-            if put.unconfirmed {
-                let place = (&raw mut *place).cast();
-                // SAFETY: the element was just put, so that the target exposes it; its place lives as long as the plan.
-                unsafe { mpi!(MPI_Get(place, 1, kind, put.peer, put.to, 1, kind, window))? };
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Epochs to exactly the ranks with data.
-pub(super) struct Pscw<T: Element> {
-    window: Window<T>,
-    puts: Puts<T>,
-    /// Those that this rank sends to, and those that send to it.
-    targets: Option<Group>,
-    sources: Option<Group>,
-}
-
-impl<T: Element> Pscw<T> {
-    pub(super) fn new(
-        communicator: &Communicator,
-        window: Window<T>,
-        sends: &[Piece],
-        sources: &[usize],
-        shared: impl Fn(usize) -> bool,
-    ) -> mpi::Result<Self> {
-        let all = communicator.group()?;
-        let group = |ranks: &[usize]| {
-            let some = !ranks.is_empty();
-            some.then(|| all.include(ranks)).transpose()
-        };
-        let targets: Vec<usize> = sends.iter().map(|piece| piece.peer).collect();
-        Ok(Self {
-            puts: Puts::new(&window, sends, shared)?,
-            window,
-            targets: group(&targets)?,
-            sources: group(sources)?,
-        })
-    }
-
-    /// # Safety
-    ///
-    /// Others may write this rank's memory until [`Pscw::wait`]; the elements from `send` on stay as they are until then.
-    pub(super) unsafe fn start(&mut self, send: *const T) -> mpi::Result<()> {
-        let raw = self.window.as_raw();
-        // SAFETY: no epoch is open on the window; each one is closed here or in `wait`.
-        unsafe {
-            if let Some(sources) = &self.sources {
-                mpi!(MPI_Win_post(sources.as_raw(), 0, raw))?;
-            }
-            if let Some(targets) = &self.targets {
-                mpi!(MPI_Win_start(targets.as_raw(), 0, raw))?;
-                self.puts.start(raw, send)?;
-                self.puts.confirm(raw)?;
-                mpi!(MPI_Win_complete(raw))?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn test(&mut self) -> mpi::Result<bool> {
-        // MPI_Win_test ends the epoch where it says yes, so that only `wait` may ask.
-        Ok(self.sources.is_none())
-    }
-
-    pub(super) fn wait(&mut self) -> mpi::Result<()> {
-        if self.sources.is_some() {
-            // SAFETY: the epoch was opened by `start`.
-            unsafe { mpi!(MPI_Win_wait(self.window.as_raw()))? };
-        }
-        Ok(())
-    }
-
-    pub(super) fn free(self) -> mpi::Result<()> {
-        self.window.free()
-    }
-
-    pub(super) fn memory(&self) -> *mut T {
-        self.window.memory().as_ptr()
-    }
 }
 
 /// Puts the peers on other nodes first.
@@ -308,15 +98,6 @@ impl<T: Element> Engine<T> {
             // SAFETY: the caller's promise.
             unsafe { Window::create_raw(communicator, base, buffers.receive_length, None, None) }
         };
-        // MPI shares memory that it has allocated between the processes of a node.
-        let shared = || -> mpi::Result<_> {
-            let near = if buffers.receive.is_null() && is_unconfirmed() {
-                on_this_node(communicator)?
-            } else {
-                vec![false; communicator.size()]
-            };
-            Ok(move |peer: usize| near[peer])
-        };
         let kind = match variant {
             Variant::Standard => Kind::Standard(Arguments::new(&pieces)?),
             Variant::StandardPersistent => {
@@ -330,12 +111,12 @@ impl<T: Element> Engine<T> {
             }
             Variant::Fence | Variant::FenceHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends, shared()?)?;
+                let puts = Puts::new(&window, &pieces.sends)?;
                 Kind::Fence(window, puts)
             }
             Variant::Lock | Variant::LockHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends, shared()?)?;
+                let puts = Puts::new(&window, &pieces.sends)?;
                 // SAFETY: no epoch is open on the window. This one is closed before it is freed.
                 unsafe {
                     mpi!(MPI_Win_lock_all(
@@ -350,7 +131,7 @@ impl<T: Element> Engine<T> {
             Variant::Pscw => {
                 let window = window()?;
                 let (sends, sources) = (&pieces.sends, &pieces.sources);
-                Kind::Pscw(Pscw::new(communicator, window, sends, sources, shared()?)?)
+                Kind::Pscw(Pscw::new(communicator, window, sends, sources)?)
             }
             Variant::NodeShared => {
                 // SAFETY: the caller's promise.
@@ -512,7 +293,7 @@ impl<T: Element> Engine<T> {
             to: theirs[piece.peer],
             ..*piece
         });
-        let mut puts = Puts::new(&window, &pieces.collect::<Vec<_>>(), |_| false)?;
+        let mut puts = Puts::new(&window, &pieces.collect::<Vec<_>>())?;
         // SAFETY: each epoch that is opened is closed here, the pieces are checked, and complete at its end.
         unsafe {
             if locks {
@@ -550,104 +331,6 @@ impl<T: Element> Engine<T> {
             Kind::Pscw(pscw) => pscw.free(),
             Kind::Node(node) => node.free(),
         }
-    }
-}
-
-impl Arguments {
-    /// # Safety
-    ///
-    /// They fit the buffers, which nobody else uses meanwhile.
-    unsafe fn exchange<T: Element>(
-        &self,
-        communicator: &Communicator,
-        buffers: Buffers<T>,
-    ) -> mpi::Result<()> {
-        let (raw, kind) = (communicator.as_raw(), T::KIND.as_raw());
-        let (send, receive) = (buffers.send.cast_const().cast(), buffers.receive.cast());
-        // SAFETY: the caller's promises.
-        unsafe {
-            match self {
-                Self::Int {
-                    counts: [sends, receives],
-                    displacements: [from, to],
-                } => mpi!(MPI_Alltoallv(
-                    send,
-                    sends.as_ptr(),
-                    from.as_ptr(),
-                    kind,
-                    receive,
-                    receives.as_ptr(),
-                    to.as_ptr(),
-                    kind,
-                    raw
-                )),
-                Self::Large {
-                    counts: [sends, receives],
-                    displacements: [from, to],
-                } => mpi!(MPI_Alltoallv_c(
-                    send,
-                    sends.as_ptr(),
-                    from.as_ptr(),
-                    kind,
-                    receive,
-                    receives.as_ptr(),
-                    to.as_ptr(),
-                    kind,
-                    raw
-                )),
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// They fit the buffers. Both stay where they are as long as the request lives.
-    unsafe fn initialize<T: Element>(
-        &self,
-        communicator: &Communicator,
-        buffers: Buffers<T>,
-    ) -> mpi::Result<sys::MPI_Request> {
-        let (raw, kind) = (communicator.as_raw(), T::KIND.as_raw());
-        let (send, receive) = (buffers.send.cast_const().cast(), buffers.receive.cast());
-        let mut request = sys::MALLEUS_REQUEST_NULL;
-        // SAFETY: the caller's promises.
-        unsafe {
-            match self {
-                Self::Int {
-                    counts: [sends, receives],
-                    displacements: [from, to],
-                } => mpi!(MPI_Alltoallv_init(
-                    send,
-                    sends.as_ptr(),
-                    from.as_ptr(),
-                    kind,
-                    receive,
-                    receives.as_ptr(),
-                    to.as_ptr(),
-                    kind,
-                    raw,
-                    sys::MALLEUS_INFO_NULL,
-                    &raw mut request
-                ))?,
-                Self::Large {
-                    counts: [sends, receives],
-                    displacements: [from, to],
-                } => mpi!(MPI_Alltoallv_init_c(
-                    send,
-                    sends.as_ptr(),
-                    from.as_ptr(),
-                    kind,
-                    receive,
-                    receives.as_ptr(),
-                    to.as_ptr(),
-                    kind,
-                    raw,
-                    sys::MALLEUS_INFO_NULL,
-                    &raw mut request
-                ))?,
-            }
-        }
-        Ok(request)
     }
 }
 

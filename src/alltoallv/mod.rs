@@ -31,6 +31,8 @@
 mod engine;
 mod node;
 mod pieces;
+mod puts;
+mod standard;
 mod variant;
 
 use std::mem::ManuallyDrop;

@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Buffers;
-use super::engine::{Pscw, place};
+use super::engine::place;
 use super::pieces::Pieces;
+use super::puts::Pscw;
 use crate::mpi::request::{Nothing, OwnedRequest};
 use crate::mpi::window::Window;
 use crate::mpi::{self, Communicator, Element, Operation};
@@ -121,9 +122,7 @@ impl<T: Element> Node<T> {
             let base = NonNull::new(memory).unwrap_or(NonNull::dangling());
             // SAFETY: the memory is part of the shared window, which is freed after this one.
             let window = unsafe { Window::create_raw(communicator, base, length, None, None)? };
-            Some(Pscw::new(communicator, window, &far, &far_sources, |_| {
-                false
-            })?)
+            Some(Pscw::new(communicator, window, &far, &far_sources)?)
         };
         let blocks = (0..communicator.size()).map(|rank| pieces.receive.block(rank));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
