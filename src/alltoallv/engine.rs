@@ -58,7 +58,7 @@ fn far_first(communicator: &Communicator, pieces: &mut Pieces) -> mpi::Result<()
 }
 
 /// Which ranks are on this rank's node. Collective.
-pub(super) fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
+fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
     let node = communicator.split_shared()?;
     let here = communicator.group()?;
     let ranks: Vec<usize> = (0..node.size()).collect();

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::Job;
 use super::error::Error;
-use super::packed::Image;
-use super::{Job, Received, Registration};
+use super::registered::{Entry, EntryMut, Registered};
 use crate::memory::Block;
-use crate::mpi::{Record, TypeMap, bytes_of_mut, elements_of, elements_of_mut};
+use crate::mpi::{Record, TypeMap, elements_of, elements_of_mut};
 use crate::partition::Partition;
 
 /// How an array follows the size of the job.
@@ -37,6 +37,16 @@ pub enum Moment {
     Background,
     /// At the switch, when the application waits.
     Switch,
+}
+
+impl Moment {
+    pub(super) fn usual(constant: bool) -> Self {
+        if constant {
+            Self::Background
+        } else {
+            Self::Switch
+        }
+    }
 }
 
 /// What every rank has to know about an array.
@@ -192,7 +202,7 @@ impl Stored {
     }
 
     /// Lends the block of a constant array for writing, once.
-    fn initialize<R>(&mut self, fill: impl FnOnce(&mut [u8]) -> R) -> Result<R, Error> {
+    pub(super) fn initialize<R>(&mut self, fill: impl FnOnce(&mut [u8]) -> R) -> Result<R, Error> {
         if self.initialized {
             return Err(Error::Constant {
                 name: self.description.name.clone(),
@@ -295,192 +305,6 @@ impl<T: Record> ConstantArray<T> {
         })
     }
 }
-
-/// An array whose elements have no type in Rust: a C program's, with a datatype of its own.
-#[cfg(feature = "capi")]
-pub(crate) struct Untyped {
-    stored: Stored,
-}
-
-#[cfg(feature = "capi")]
-impl Untyped {
-    /// Registers equal blocks of `len` elements in all, as [`ArrayBuilder::block`] does.
-    pub(crate) fn block(
-        job: &mut Job,
-        name: &str,
-        type_map: TypeMap,
-        constant: bool,
-        len: u64,
-    ) -> Result<Self, Error> {
-        let description = Description {
-            name: name.to_owned(),
-            type_map,
-            constant,
-            moment: if constant {
-                Moment::Background
-            } else {
-                Moment::Switch
-            },
-            distribution: Distribution::Block,
-            partition: Partition::block(len, job.size()),
-        };
-        let stored = job.register_array(description)?;
-        Ok(Self { stored })
-    }
-
-    /// The global indices of this rank's block.
-    pub(crate) fn range(&self) -> Range<u64> {
-        self.stored.range.clone()
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.stored.bytes()
-    }
-
-    /// Lends the block for writing: that of a constant array once, where the job starts.
-    pub(crate) fn write<R>(&mut self, write: impl FnOnce(&mut [u8]) -> R) -> Result<R, Error> {
-        if self.stored.description.constant {
-            return self.stored.initialize(write);
-        }
-        Ok(write(self.stored.bytes_mut()))
-    }
-}
-
-#[cfg(feature = "capi")]
-impl Registered for Untyped {}
-
-#[cfg(feature = "capi")]
-impl Entry for Untyped {
-    fn entries(&mut self) -> Vec<EntryMut<'_>> {
-        vec![EntryMut::Array(&mut self.stored)]
-    }
-}
-
-/// A value that every rank holds. A process that joins, and one that is recalled, gets rank 0's.
-pub struct Replicated<T: Record> {
-    name: String,
-    value: [T; 1],
-}
-
-impl<T: Record> Replicated<T> {
-    /// The name under which it is registered.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl<T: Record> Deref for Replicated<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value[0]
-    }
-}
-
-impl<T: Record> DerefMut for Replicated<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.value[0]
-    }
-}
-
-impl<T: Record + fmt::Debug> fmt::Debug for Replicated<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Replicated({:?}, {:?})", self.name, self.value[0])
-    }
-}
-
-impl<T: Record> Registered for Replicated<T> {}
-
-impl<T: Record> Entry for Replicated<T> {
-    fn entries(&mut self) -> Vec<EntryMut<'_>> {
-        vec![EntryMut::Value {
-            name: &self.name,
-            type_map: T::type_map(),
-            bytes: bytes_of_mut(&mut self.value),
-        }]
-    }
-}
-
-/// An array or a value, seen without its type.
-pub enum EntryMut<'a> {
-    #[doc(hidden)]
-    #[allow(private_interfaces)]
-    Array(&'a mut Stored),
-    #[doc(hidden)]
-    Value {
-        name: &'a str,
-        type_map: TypeMap,
-        bytes: &'a mut [u8],
-    },
-}
-
-/// How the job reaches into what it has handed out.
-#[doc(hidden)]
-pub trait Entry {
-    fn entries(&mut self) -> Vec<EntryMut<'_>>;
-
-    /// Before a switch moves what the application changes: that in a form which moves.
-    #[allow(private_interfaces)]
-    fn pack(&mut self) -> Option<Image<'_>> {
-        None
-    }
-
-    /// After it: back into the application's own form.
-    fn unpack(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-/// What is registered with a job: [`Array`], [`ConstantArray`], [`Replicated`], [`super::Packed`],
-/// [`super::ConstantPacked`].
-pub trait Registered: Entry {}
-
-/// Everything that the application has registered, for `commit`: a tuple of `&mut` to arrays and values,
-/// or a slice of `&mut dyn Registered`.
-pub trait RegisteredSet {
-    /// Its elements.
-    fn registered(&mut self) -> Vec<&mut dyn Registered>;
-}
-
-impl RegisteredSet for [&mut dyn Registered] {
-    fn registered(&mut self) -> Vec<&mut dyn Registered> {
-        self.iter_mut()
-            .map(|one| &mut **one as &mut dyn Registered)
-            .collect()
-    }
-}
-
-impl RegisteredSet for Vec<&mut dyn Registered> {
-    fn registered(&mut self) -> Vec<&mut dyn Registered> {
-        self.as_mut_slice().registered()
-    }
-}
-
-macro_rules! tuples {
-    ($($name:ident)*) => {
-        impl<$($name: Registered),*> RegisteredSet for ($(&mut $name,)*) {
-            #[allow(non_snake_case)]
-            fn registered(&mut self) -> Vec<&mut dyn Registered> {
-                let ($($name,)*) = self;
-                vec![$(&mut **$name as &mut dyn Registered),*]
-            }
-        }
-    };
-}
-
-tuples!(A);
-tuples!(A B);
-tuples!(A B C);
-tuples!(A B C D);
-tuples!(A B C D E);
-tuples!(A B C D E F);
-tuples!(A B C D E F G);
-tuples!(A B C D E F G H);
-tuples!(A B C D E F G H I);
-tuples!(A B C D E F G H I J);
-tuples!(A B C D E F G H I J K);
-tuples!(A B C D E F G H I J K L);
 
 /// Registers an array; made by [`Job::array`].
 #[derive(Debug)]
@@ -631,8 +455,7 @@ impl<T: Record, A: Buildable> ArrayBuilder<'_, T, A> {
                 return Err(Error::VariableInBackground { name: self.name });
             }
             (Some(moment), _) => moment,
-            (None, true) => Moment::Background,
-            (None, false) => Moment::Switch,
+            (None, constant) => Moment::usual(constant),
         };
         let description = Description {
             name: self.name,
@@ -682,40 +505,4 @@ pub(super) fn check_same(found: &Description, expected: &Description) -> Result<
         }
     }
     Ok(())
-}
-
-impl Job {
-    /// Registers a value that every rank holds, with this rank's copy of it. On a process that joined, it
-    /// is rank 0's at the resize. No communication.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NameTaken`], [`Error::Mismatch`] or [`Error::Unknown`].
-    pub fn replicated<T: Record>(&mut self, name: &str, value: T) -> Result<Replicated<T>, Error> {
-        let mut replicated = Replicated {
-            name: name.to_owned(),
-            value: [value],
-        };
-        match self.receive_or_register(name)? {
-            None => {}
-            Some(Received::Value { type_map, bytes })
-                if type_map == T::type_map() && bytes.len() == size_of::<T>() =>
-            {
-                bytes_of_mut(&mut replicated.value).copy_from_slice(&bytes);
-            }
-            Some(other) => {
-                return Err(Error::Mismatch {
-                    name: name.to_owned(),
-                    property: "type",
-                    found: format!("value of {}", T::type_map()),
-                    expected: other.describe(),
-                });
-            }
-        }
-        self.registry.push(Registration::Value {
-            name: name.to_owned(),
-            type_map: T::type_map(),
-        });
-        Ok(replicated)
-    }
 }

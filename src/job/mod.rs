@@ -37,11 +37,15 @@ mod error;
 mod manager;
 mod packed;
 mod parking;
+mod registered;
+mod replicated;
 mod resize;
 mod roster;
 mod starter;
 mod transfer;
 mod universe;
+#[cfg(feature = "capi")]
+mod untyped;
 mod verify;
 
 use std::collections::{HashMap, VecDeque};
@@ -53,16 +57,16 @@ use crate::memory::{Arena, Block};
 use crate::mpi::{Communicator, Environment, Record, TypeMap};
 use crate::redistribute::{self, Method, Variant};
 
-#[cfg(feature = "capi")]
-pub(crate) use array::Untyped;
-pub use array::{
-    Array, ArrayBuilder, ConstantArray, Moment, Registered, RegisteredSet, Replicated,
-};
+pub use array::{Array, ArrayBuilder, ConstantArray, Moment};
 pub use error::Error;
 pub use manager::{Manager, Script, ScriptEntry, ScriptError};
 pub use packed::{ConstantPacked, Pack, Packed, PackedBuilder, PackedElements};
+pub use registered::{Registered, RegisteredSet};
+pub use replicated::Replicated;
 pub use resize::{Outcome, Resized, Switch};
 pub use starter::Spawn;
+#[cfg(feature = "capi")]
+pub(crate) use untyped::Untyped;
 
 use array::{Description, Slot, Stored};
 use background::InProgress;

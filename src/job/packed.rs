@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-use super::array::{ConstantArray, Entry, EntryMut, Registered, Stored};
+use super::array::{ConstantArray, Stored};
 use super::error::Error;
+use super::registered::{Entry, EntryMut, Registered};
 use super::{Job, Moment, Registration, Result, map};
 use crate::mpi::bytes_of_mut;
 use crate::partition::Partition;

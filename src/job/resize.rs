@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::array::{EntryMut, Registered, RegisteredSet, Stored};
+use super::array::Stored;
 use super::background::{InProgress, Landed};
 use super::error::Error;
 use super::parking::{Gate, Meeting};
+use super::registered::{EntryMut, Registered, RegisteredSet};
 use super::roster::{Change, Roster};
 use super::transfer::{
     Header, Message, Value, adopt, announce, find, kept_bytes, lacking, move_all, moved_bytes,

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::array::{Description, EntryMut, Registered, Stored};
+use super::array::{Description, Stored};
 use super::background::{self, Landed, Opening};
 use super::error::Error;
 use super::parking::Meeting;
+use super::registered::{EntryMut, Registered};
 use super::roster::{Change, Roster};
 use super::verify::checksum;
 use super::{Result, map};
