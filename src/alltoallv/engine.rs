@@ -133,9 +133,10 @@ impl<T: Element> Engine<T> {
                 let (sends, sources) = (&pieces.sends, &pieces.sources);
                 Kind::Pscw(Pscw::new(communicator, window, sends, sources)?)
             }
-            Variant::NodeShared => {
+            Variant::NodeShared | Variant::Aggregated => {
+                let aggregate = variant == Variant::Aggregated;
                 // SAFETY: the caller's promise.
-                let node = unsafe { Node::new(communicator, &pieces, buffers)? };
+                let node = unsafe { Node::new(communicator, &pieces, buffers, aggregate)? };
                 Kind::Node(Box::new(node))
             }
         };

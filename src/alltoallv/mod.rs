@@ -28,6 +28,8 @@
 //! forgotten ends a borrow, but not what others write.
 #![allow(unsafe_code)]
 
+mod aggregated;
+mod bell;
 mod engine;
 mod node;
 mod pieces;
@@ -286,8 +288,8 @@ impl<T: Element, K> Plan<T, K> {
         unsafe { slice_mut(self.parts.received, length) }
     }
 
-    /// Starts an exchange. Every rank starts the plans of a communicator in the same order. It may wait for the others:
-    /// with the fence variants until they have started as well.
+    /// Starts an exchange. Every rank starts its plans in the same order, and waits for them in the same order. It may wait
+    /// for the others: with the fence variants until they have started as well.
     ///
     /// # Errors
     ///

@@ -1,14 +1,18 @@
-//! `NodeShared`: the ranks of a node copy into memory that they share, and tell each other by counters in it.
+//! `NodeShared` and `Aggregated`: the ranks of a node copy into memory that they share, and tell each other by counters in it.
 //!
 //! A rank's part of the shared memory begins with two counters. `ready` is the number of exchanges that it has started: from
 //! then on its receive buffer may be written. `arrived` counts the pieces that others have written. A sender copies a piece
 //! when the receiver is ready for this exchange, then counts it; the receiver waits until all of this exchange's pieces are
-//! counted. Nobody waits for a rank without data for it. The counters are never set back.
+//! counted. Nobody waits for a rank without data for it. The counters are never set back. Where a node has more ranks than
+//! cores, one that waits sleeps until its bell is rung.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::Buffers;
+use super::aggregated::{Messages, Nodes};
+use super::bell::Bell;
 use super::engine::place;
 use super::pieces::Pieces;
 use super::puts::Pscw;
@@ -21,10 +25,11 @@ use crate::mpi::{self, Communicator, Element, Operation};
 struct Counters {
     ready: Line,
     arrived: Line,
+    bell: Bell,
 }
 
 #[repr(C, align(128))]
-struct Line(AtomicU64);
+pub(super) struct Line(pub(super) AtomicU64);
 
 /// Bytes before the buffer in a part.
 const HEAD: usize = size_of::<Counters>();
@@ -32,6 +37,8 @@ const HEAD: usize = size_of::<Counters>();
 const PAGE: usize = 4096;
 /// Looks at the counters before a rank gives its core away, where there are as many cores as ranks.
 const LOOKS: u32 = 2000;
+/// How long a rank sleeps at most, where there are not: others may wait for it in MPI.
+const NAP: Duration = Duration::from_millis(1);
 /// Looks between two calls of MPI, which lets others go on that wait for this rank in it.
 const LOOKS_PER_CALL: u32 = 200;
 
@@ -54,23 +61,30 @@ pub(super) struct Node<T: Element> {
     /// What this rank keeps: from, to, count.
     own: Option<(usize, usize, usize)>,
     /// Ranks of the node that send to this one.
-    sources: u64,
+    sources: Vec<NonNull<Counters>>,
     exchange: u64,
-    /// What comes from other nodes and goes there.
-    outside: Option<Pscw<T>>,
+    outside: Outside<T>,
     send: *const T,
     /// Where the caller wants it.
     copy_to: *mut T,
     /// The parts of the receive buffer that exchanges write.
     blocks: Vec<std::ops::Range<usize>>,
-    looks: u32,
+    /// Whether the node has more ranks than cores, by what any of its ranks knows.
+    crowded: bool,
     /// A receive that stays open, to test.
     open: OwnedRequest<Nothing>,
     alone: Communicator,
 }
 
+/// What comes from other nodes and goes there.
+enum Outside<T: Element> {
+    Nothing,
+    Each(Pscw<T>),
+    Together(Messages<T>),
+}
+
 impl<T: Element> Node<T> {
-    /// Collective and blocking.
+    /// Collective and blocking. What goes to other nodes is one message each, if `aggregate`.
     ///
     /// # Safety
     ///
@@ -79,6 +93,7 @@ impl<T: Element> Node<T> {
         communicator: &Communicator,
         pieces: &Pieces,
         buffers: Buffers<T>,
+        aggregate: bool,
     ) -> mpi::Result<Self> {
         let node = communicator.split_shared()?;
         let length = buffers.receive_length;
@@ -114,18 +129,32 @@ impl<T: Element> Node<T> {
             .sources
             .iter()
             .partition(|&&rank| places[rank].is_some());
-        let mut any = [u64::from(!far.is_empty() || !far_sources.is_empty())];
+        let sources = near.into_iter().filter_map(|rank| places[rank]);
+        let sources = sources.map(|rank| Ok(part(rank)?.0));
+        let sources = sources.collect::<mpi::Result<_>>()?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut any = [
+            u64::from(!far.is_empty() || !far_sources.is_empty()),
+            u64::from(node.size() > cores),
+        ];
         communicator.all_reduce(&mut any, Operation::Maximum)?;
         let outside = if any[0] == 0 {
-            None
+            Outside::Nothing
+        } else if aggregate {
+            let nodes = Nodes::find(communicator, &places)?;
+            let receives = far_sources
+                .into_iter()
+                .map(|rank| (rank, pieces.receive.block(rank)));
+            let receives: Vec<_> = receives.collect();
+            let messages = Messages::new(communicator, &node, &nodes, &far, &receives)?;
+            Outside::Together(messages)
         } else {
             let base = NonNull::new(memory).unwrap_or(NonNull::dangling());
             // SAFETY: the memory is part of the shared window, which is freed after this one.
             let window = unsafe { Window::create_raw(communicator, base, length, None, None)? };
-            Some(Pscw::new(communicator, window, &far, &far_sources)?)
+            Outside::Each(Pscw::new(communicator, window, &far, &far_sources)?)
         };
         let blocks = (0..communicator.size()).map(|rank| pieces.receive.block(rank));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let alone = communicator.environment().self_communicator().duplicate()?;
         Ok(Self {
             open: alone.ireceive(Nothing, 0, 0)?,
@@ -134,13 +163,13 @@ impl<T: Element> Node<T> {
             memory,
             peers,
             own: pieces.own.map(|own| (own.from, place(own.to), own.count)),
-            sources: near.len() as u64,
+            sources,
             exchange: 0,
             outside,
             send: buffers.send.cast_const(),
             copy_to: buffers.receive,
             blocks: blocks.filter(|block| !block.is_empty()).collect(),
-            looks: if node.size() > cores { 0 } else { LOOKS },
+            crowded: any[1] != 0,
             shared,
             communicator: node,
         })
@@ -168,15 +197,23 @@ impl<T: Element> Node<T> {
             .ready
             .0
             .store(self.exchange, Ordering::Release);
-        if let Some(outside) = &mut self.outside {
+        if self.crowded {
+            for source in &self.sources {
+                // SAFETY: the shared memory lives as long as this value.
+                unsafe { source.as_ref() }.bell.ring();
+            }
+        }
+        match &mut self.outside {
+            Outside::Nothing => {}
             // SAFETY: the caller's promise.
-            unsafe { outside.start(send)? };
+            Outside::Each(epochs) => unsafe { epochs.start(send)? },
+            Outside::Together(messages) => messages.start(),
         }
         if let Some((from, to, count)) = self.own {
             // SAFETY: the layouts were checked against the buffers. Others write other blocks.
             unsafe { std::ptr::copy_nonoverlapping(send.add(from), self.memory.add(to), count) };
         }
-        self.copy();
+        self.is_complete()?;
         Ok(())
     }
 
@@ -199,40 +236,62 @@ impl<T: Element> Node<T> {
                 );
             }
             counters.arrived.0.fetch_add(1, Ordering::Release);
+            if self.crowded {
+                counters.bell.ring();
+            }
             peer.done = true;
         }
         all
     }
 
-    fn is_complete(&mut self) -> bool {
-        let expected = self.exchange * self.sources;
-        self.copy() && self.counters().arrived.0.load(Ordering::Acquire) >= expected
+    /// Does what can be done. Whether the exchange is complete, but for epochs with other nodes.
+    fn is_complete(&mut self) -> mpi::Result<bool> {
+        let expected = self.exchange * self.sources.len() as u64;
+        let mut complete =
+            self.copy() && self.counters().arrived.0.load(Ordering::Acquire) >= expected;
+        if let Outside::Together(messages) = &mut self.outside {
+            // SAFETY: the layouts were checked against the buffers, which are not lent now.
+            complete &= unsafe { messages.advance(self.send, self.memory)? };
+        }
+        Ok(complete)
     }
 
     pub(super) fn test(&mut self) -> mpi::Result<bool> {
-        let complete = self.is_complete();
+        let complete = self.is_complete()?;
         self.open.test()?;
         match &mut self.outside {
-            Some(outside) => Ok(complete && outside.test()?),
-            None => Ok(complete),
+            Outside::Each(epochs) => Ok(complete && epochs.test()?),
+            _ => Ok(complete),
         }
     }
 
     pub(super) fn wait(&mut self) -> mpi::Result<()> {
+        // A message between nodes rings no bell.
+        let sleeps = self.crowded && !matches!(self.outside, Outside::Together(_));
         let mut looks = 0_u32;
-        while !self.is_complete() {
+        while !self.is_complete()? {
             looks = looks.wrapping_add(1);
+            if sleeps {
+                let counters = self.counters;
+                // SAFETY: the shared memory lives as long as this value.
+                let bell = unsafe { &counters.as_ref().bell };
+                if bell.sleep(NAP, || self.is_complete())? {
+                    break;
+                }
+                self.open.test()?;
+                continue;
+            }
             if looks.is_multiple_of(LOOKS_PER_CALL) {
                 self.open.test()?;
             }
-            if looks > self.looks {
+            if self.crowded || looks > LOOKS {
                 std::thread::yield_now();
             } else {
                 std::hint::spin_loop();
             }
         }
-        if let Some(outside) = &mut self.outside {
-            outside.wait()?;
+        if let Outside::Each(epochs) = &mut self.outside {
+            epochs.wait()?;
         }
         if !self.copy_to.is_null() {
             for block in &self.blocks {
@@ -251,8 +310,10 @@ impl<T: Element> Node<T> {
 
     /// Collective and blocking.
     pub(super) fn free(self) -> mpi::Result<()> {
-        if let Some(outside) = self.outside {
-            outside.free()?;
+        match self.outside {
+            Outside::Nothing => {}
+            Outside::Each(epochs) => epochs.free()?,
+            Outside::Together(messages) => messages.free()?,
         }
         // Nobody copies any more: each rank has waited for its last exchange, and for all of its pieces.
         self.shared.free()?;

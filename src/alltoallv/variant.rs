@@ -31,11 +31,13 @@ pub enum Variant {
     /// Memory that the ranks of a node share: they copy into it, and tell each other by counters in it; to other nodes as
     /// `Pscw`.
     NodeShared,
+    /// As `NodeShared`; what goes from one node to another is gathered in shared memory, and is one message.
+    Aggregated,
 }
 
 impl Variant {
     /// Every variant.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Standard,
         Self::StandardPersistent,
         Self::Fence,
@@ -46,6 +48,7 @@ impl Variant {
         Self::LockOnce,
         Self::Pscw,
         Self::NodeShared,
+        Self::Aggregated,
     ];
 
     /// Its name on the command line and in results.
@@ -62,6 +65,7 @@ impl Variant {
             Self::LockOnce => "lock-once",
             Self::Pscw => "pscw",
             Self::NodeShared => "node-shared",
+            Self::Aggregated => "aggregated",
         }
     }
 
@@ -75,6 +79,7 @@ impl Variant {
                 | Self::LockHierarchical
                 | Self::Pscw
                 | Self::NodeShared
+                | Self::Aggregated
         )
     }
 }
