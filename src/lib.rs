@@ -29,6 +29,7 @@
 //! * [`partition`]: who owns which elements; pure arithmetic;
 //! * [`memory`]: arrays in pages of anonymous files;
 //! * [`mpi`]: safe MPI, one chapter of the standard per module;
+//! * [`tune`]: what was measured on this machine, kept for those that choose by it;
 //! * [`alltoallv`]: persistent Alltoallv over one-sided communication;
 //! * [`redistribute`]: what moves in a resize, and how;
 //! * [`job`]: the malleable job;
@@ -50,6 +51,7 @@ pub mod mpi;
 pub mod partition;
 pub mod redistribute;
 pub mod sys;
+pub mod tune;
 #[cfg(feature = "cli")]
 pub mod workload;
 

@@ -46,6 +46,10 @@ impl Nodes {
         Ok(Self { ranks, of })
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.ranks.len()
+    }
+
     /// Which rank of a node, counted on the node, leads what it has with another node.
     fn leader(&self, node: usize, other: usize) -> usize {
         other % self.ranks[node].len()

@@ -60,15 +60,18 @@ fn far_first(communicator: &Communicator, pieces: &mut Pieces) -> mpi::Result<()
 /// Which ranks are on this rank's node. Collective.
 fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
     let node = communicator.split_shared()?;
-    let here = communicator.group()?;
-    let ranks: Vec<usize> = (0..node.size()).collect();
-    let translated = node.group()?.translate(&ranks, &here)?;
-    let mut near = vec![false; communicator.size()];
-    for rank in translated.into_iter().flatten() {
-        near[rank] = true;
-    }
+    let places = places(communicator, &node)?;
     node.free()?;
-    Ok(near)
+    Ok(places.iter().map(Option::is_some).collect())
+}
+
+/// The rank on the node of each rank of the communicator. Local.
+pub(super) fn places(
+    communicator: &Communicator,
+    node: &Communicator,
+) -> mpi::Result<Vec<Option<usize>>> {
+    let all: Vec<usize> = (0..communicator.size()).collect();
+    communicator.group()?.translate(&all, &node.group()?)
 }
 
 impl<T: Element> Engine<T> {
@@ -139,6 +142,7 @@ impl<T: Element> Engine<T> {
                 let node = unsafe { Node::new(communicator, &pieces, buffers, aggregate)? };
                 Kind::Node(Box::new(node))
             }
+            Variant::Auto => unreachable!("it stands for another variant"),
         };
         Ok(Self {
             communicator: communicator.clone(),

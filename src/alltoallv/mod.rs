@@ -29,12 +29,14 @@
 #![allow(unsafe_code)]
 
 mod aggregated;
+mod auto;
 mod bell;
 mod engine;
 mod node;
 mod pieces;
 mod puts;
 mod standard;
+mod table;
 mod variant;
 
 use std::mem::ManuallyDrop;
@@ -43,8 +45,10 @@ use crate::mpi::collective::BlockLayout;
 use crate::mpi::request::{Buffer, BufferMut};
 use crate::mpi::{self, Communicator, Element};
 
+pub use auto::measure;
 use engine::Engine;
 use pieces::Pieces;
+pub use table::{Entry, Shape, Table};
 pub use variant::{UnknownVariant, Variant};
 
 /// Why a plan could not be made or used.
@@ -115,7 +119,9 @@ struct Parts<T: Element, K> {
     buffers: Buffers<T>,
     /// Where the application finds what was received.
     received: *mut T,
+    /// What was asked for, and what is at work.
     variant: Variant,
+    chosen: Variant,
 }
 
 /// Where a plan's buffers are.
@@ -133,7 +139,8 @@ impl<T: Element> Plan<T, Own<T>> {
     /// some. Both are zero at first. Collective and blocking; `MPI_Alltoall` of 16 bytes per rank, and what the variant's
     /// window needs.
     ///
-    /// The layouts are in elements, with a block for each rank of the communicator.
+    /// The layouts are in elements, with a block for each rank of the communicator. [`Variant::Auto`] exchanges what is in the
+    /// buffers a few times, unless the machine's [`Table`] decides; the variants that it tries have their windows at once.
     ///
     /// # Errors
     ///
@@ -149,8 +156,8 @@ impl<T: Element> Plan<T, Own<T>> {
             Pieces::exchange(communicator, (send, send_length), (receive, receive_length))?;
         let inside = variant.has_own_memory();
         let mut own = Box::new(Own {
-            send: vec![zero(); send_length],
-            receive: vec![zero(); if inside { 0 } else { receive_length }],
+            send: buffer(send),
+            receive: if inside { Vec::new() } else { buffer(receive) },
         });
         let buffers = Buffers {
             send: own.send.as_mut_ptr(),
@@ -162,7 +169,11 @@ impl<T: Element> Plan<T, Own<T>> {
             },
             receive_length,
         };
-        Self::new(communicator, variant, pieces, buffers, own)
+        let mut plan = Self::new(communicator, variant, pieces, buffers, own, true)?;
+        if plan.parts.buffers.receive.is_null() {
+            plan.parts.kept.receive = Vec::new();
+        }
+        Ok(plan)
     }
 
     /// Frees windows and buffers. Collective and blocking.
@@ -207,7 +218,7 @@ impl<S: Buffer, R: BufferMut<Element = S::Element>> Plan<S::Element, (S, R)> {
             (send_layout, buffers.send_length),
             (receive_layout, buffers.receive_length),
         )?;
-        Self::new(communicator, variant, pieces, buffers, kept)
+        Self::new(communicator, variant, pieces, buffers, kept, false)
     }
 
     /// Frees the windows, and gives the buffers back. Collective and blocking.
@@ -234,13 +245,24 @@ impl<T: Element, K> Plan<T, K> {
         communicator: &Communicator,
         variant: Variant,
         pieces: Pieces,
-        buffers: Buffers<T>,
+        mut buffers: Buffers<T>,
         kept: Box<K>,
+        own: bool,
     ) -> Result<Self> {
         // From here on others may write.
         let kept = ManuallyDrop::new(kept);
         // SAFETY: the buffers are left where they are until the engine has ended, or for ever.
-        let engine = unsafe { Engine::new(communicator, variant, pieces, buffers)? };
+        let (chosen, engine) = unsafe {
+            if variant == Variant::Auto {
+                auto::choose(communicator, &pieces, buffers, own)?
+            } else {
+                let engine = Engine::new(communicator, variant, pieces, buffers)?;
+                (variant, engine)
+            }
+        };
+        if own && chosen.has_own_memory() {
+            buffers.receive = std::ptr::null_mut();
+        }
         let received = if buffers.receive.is_null() {
             engine.memory()
         } else {
@@ -253,14 +275,21 @@ impl<T: Element, K> Plan<T, K> {
                 buffers,
                 received,
                 variant,
+                chosen,
             }),
         })
     }
 
-    /// The variant.
+    /// The variant that was asked for.
     #[must_use]
     pub fn variant(&self) -> Variant {
         self.parts.variant
+    }
+
+    /// The variant at work: another one than [`Plan::variant`] where that is [`Variant::Auto`].
+    #[must_use]
+    pub fn chosen(&self) -> Variant {
+        self.parts.chosen
     }
 
     /// What is sent.
@@ -334,6 +363,11 @@ impl<T: Element, K> Started<T, K> {
         self.parts.engine.wait()?;
         Ok(Plan { parts: self.parts })
     }
+}
+
+/// A buffer for a layout, which takes no memory before it is written.
+fn buffer<T: Element>(layout: &BlockLayout) -> Vec<T> {
+    vec![zero(); pieces::span(layout)]
 }
 
 fn zero<T: Element>() -> T {

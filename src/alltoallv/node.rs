@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::Buffers;
 use super::aggregated::{Messages, Nodes};
 use super::bell::Bell;
-use super::engine::place;
+use super::engine::{place, places};
 use super::pieces::Pieces;
 use super::puts::Pscw;
 use crate::mpi::request::{Nothing, OwnedRequest};
@@ -101,8 +101,7 @@ impl<T: Element> Node<T> {
         let bytes = bytes.next_multiple_of(PAGE);
         let shared = Window::<u8>::allocate_shared(&node, bytes, None)?;
         let base = shared.memory().as_ptr();
-        let all: Vec<usize> = (0..communicator.size()).collect();
-        let places = communicator.group()?.translate(&all, &node.group()?)?;
+        let places = places(communicator, &node)?;
         let part = |rank: usize| -> mpi::Result<(NonNull<Counters>, *mut T)> {
             let part = shared.shared(rank)?.as_ptr();
             parts_of(part)

@@ -33,11 +33,13 @@ pub enum Variant {
     NodeShared,
     /// As `NodeShared`; what goes from one node to another is gathered in shared memory, and is one message.
     Aggregated,
+    /// The fastest of them for the plan's own counts on this machine, which is found out at init.
+    Auto,
 }
 
 impl Variant {
     /// Every variant.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Standard,
         Self::StandardPersistent,
         Self::Fence,
@@ -49,6 +51,7 @@ impl Variant {
         Self::Pscw,
         Self::NodeShared,
         Self::Aggregated,
+        Self::Auto,
     ];
 
     /// Its name on the command line and in results.
@@ -66,6 +69,7 @@ impl Variant {
             Self::Pscw => "pscw",
             Self::NodeShared => "node-shared",
             Self::Aggregated => "aggregated",
+            Self::Auto => "auto",
         }
     }
 
