@@ -133,6 +133,27 @@ impl<T: Element> Saved<T> {
     }
 }
 
+/// Gives what is sent pages of its own: as long as it was never written, all of it is the one page of zeros, which the
+/// cache has.
+///
+/// # Safety
+///
+/// The pieces lie in the buffer, which may be written, and which nobody else uses now.
+unsafe fn touch<T: Element>(pieces: &Pieces, send: *mut T) {
+    const PAGE: usize = 4096;
+    let step = PAGE.div_ceil(size_of::<T>());
+    for piece in pieces.sends.iter().chain(&pieces.own) {
+        let ends = [piece.count - 1];
+        for at in (0..piece.count).step_by(step).chain(ends) {
+            // SAFETY: the caller's promise; no piece is empty.
+            unsafe {
+                let element = send.add(piece.from + at);
+                element.write_volatile(element.read_volatile());
+            }
+        }
+    }
+}
+
 /// A variant that is tried.
 struct Candidate<T: Element> {
     variant: Variant,
@@ -253,6 +274,10 @@ pub(super) unsafe fn choose<T: Element>(
 ) -> Result<(Variant, Engine<T>)> {
     let shape = shape::<T>(communicator, pieces, own)?;
     let variants = named(communicator, &shape)?;
+    if own && variants.len() > 1 {
+        // SAFETY: the layouts were checked against the buffers, which are the plan's.
+        unsafe { touch(pieces, buffers.send) };
+    }
     // SAFETY: the layout was checked against the buffer, which nobody uses yet.
     let saved = unsafe { Saved::of(&pieces.receive, buffers.receive) };
     // SAFETY: the caller's promise.
@@ -299,6 +324,8 @@ pub fn measure<T: Element>(
         receive: received.as_mut_ptr(),
         receive_length: lengths.1,
     };
+    // SAFETY: the pieces were checked against the buffers.
+    unsafe { touch(&pieces, buffers.send) };
     // An error leaves engines behind that still use them.
     let kept = std::mem::ManuallyDrop::new((sent, received));
     let variants = tried(&shape);

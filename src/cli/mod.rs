@@ -11,6 +11,7 @@ mod record;
 mod resizes;
 mod solve;
 mod synthetic;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ enum Command {
     Solve(solve::Arguments),
     /// A synthetic application out of a configuration file, in the manner of Proteo's SAM.
     Synthetic(synthetic::Arguments),
+    /// Measures this machine, once for each number of ranks, and keeps the result for what chooses by it.
+    Tune(tune::Arguments),
     /// Initializes and finalizes MPI: `env` reads what MPICH tells about itself then.
     #[command(hide = true)]
     Probe,
@@ -95,7 +98,7 @@ pub fn main() -> ExitCode {
             Command::Pattern(pattern) => return pattern::run(&pattern),
             Command::Bench(ref bench) => u32::try_from(bench.ranks()).unwrap_or(u32::MAX),
             // One rank reads from the other.
-            Command::Env(_) => 2,
+            Command::Env(_) | Command::Tune(_) => 2,
             Command::Solve(_) | Command::Probe => 1,
             Command::Synthetic(ref synthetic) => match synthetic::ranks(synthetic, arguments.ranks)
             {
@@ -121,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Experiment(_) | Command::Pattern(_) => unreachable!("these use no MPI"),
         Command::Solve(arguments) => solve::run(&environment, &arguments),
         Command::Synthetic(arguments) => synthetic::run(&environment, &arguments),
+        Command::Tune(arguments) => tune::run(&environment, &arguments),
         Command::Probe => ExitCode::SUCCESS,
     };
     if let Err(error) = environment.finalize() {

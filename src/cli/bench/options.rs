@@ -109,13 +109,13 @@ fn percentile(text: &str) -> Result<f64, String> {
 
 /// Sizes in bytes that double from the first one to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(in crate::cli) struct Sizes {
     first: usize,
     last: usize,
 }
 
 impl Sizes {
-    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+    pub(in crate::cli) fn iter(self) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(self.first), |size| size.checked_mul(2))
             .take_while(move |&size| size <= self.last)
     }
