@@ -242,9 +242,11 @@ unsafe fn race<T: Element>(
         let begun = Instant::now();
         rounds(communicator, &mut candidates, WARM_UP, 1)?;
         drop_slow(&mut candidates, HOPELESS)?;
-        candidates
-            .iter_mut()
-            .for_each(|candidate| candidate.times.clear());
+        if candidates.len() > 1 {
+            candidates
+                .iter_mut()
+                .for_each(|candidate| candidate.times.clear());
+        }
         let mut done = 0;
         while candidates.len() > 1 && done < MOST_ROUNDS {
             rounds(communicator, &mut candidates, ROUNDS, ROUNDS)?;
