@@ -99,7 +99,8 @@ impl<T: Element> Node<T> {
         let length = buffers.receive_length;
         let bytes = HEAD + length * size_of::<T>() + align_of::<Counters>();
         let bytes = bytes.next_multiple_of(PAGE);
-        let shared = Window::<u8>::allocate_shared(&node, bytes, None)?;
+        // The counters are written, and where they may lie; the first exchange touches the rest.
+        let shared = Window::<u8>::allocate_shared_with(&node, bytes, None, 2 * HEAD)?;
         let base = shared.memory().as_ptr();
         let places = places(communicator, &node)?;
         let part = |rank: usize| -> mpi::Result<(NonNull<Counters>, *mut T)> {

@@ -59,7 +59,7 @@ impl<T: Element> Window<T> {
             "MPI_Win_allocate",
             communicator,
             (length, held),
-            false,
+            (false, length),
             allocate,
         )
     }
@@ -78,6 +78,17 @@ impl<T: Element> Window<T> {
         length: usize,
         info: Option<&Info>,
     ) -> Result<Self> {
+        Self::allocate_shared_with(communicator, length, info, length)
+    }
+
+    /// As [`Window::allocate_shared`], but only the first `zeroed` elements are written. The others are pages that the
+    /// system has given afresh: MPICH maps a new file for each window. They take no memory before they are used.
+    pub(crate) fn allocate_shared_with(
+        communicator: &Communicator,
+        length: usize,
+        info: Option<&Info>,
+        zeroed: usize,
+    ) -> Result<Self> {
         let info = info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw);
         // SAFETY: the call writes a pointer to where the first address leads, and the handle to the second.
         let allocate = |bytes, base, raw| unsafe {
@@ -95,17 +106,18 @@ impl<T: Element> Window<T> {
             "MPI_Win_allocate_shared",
             communicator,
             (length, length),
-            true,
+            (true, zeroed),
             allocate,
         )
     }
 
-    /// A window of so many elements, in memory for as many as `held` says, which `allocate` makes.
+    /// A window of so many elements, in memory for as many as `held` says, which `allocate` makes, of which so many are
+    /// written.
     fn allocate_by(
         operation: &'static str,
         communicator: &Communicator,
         (length, held): (usize, usize),
-        shared: bool,
+        (shared, zeroed): (bool, usize),
         allocate: impl FnOnce(sys::MPI_Aint, *mut c_void, *mut sys::MPI_Win) -> Result<()>,
     ) -> Result<Self> {
         let bytes = bytes::<T>(operation, held)?;
@@ -125,7 +137,7 @@ impl<T: Element> Window<T> {
         };
         // SAFETY: MPI has allocated so many bytes for this process, which nobody else knows of yet. The
         // pages may hold anything, and reading what was never written is undefined.
-        unsafe { base.as_ptr().write_bytes(0, length) };
+        unsafe { base.as_ptr().write_bytes(0, length.min(zeroed)) };
         let mut window = Self::adopt(raw, communicator, base, length, Owner::Library { shared });
         // Also what keeps the others from writing before the memory is zero.
         window.gather_bounds(operation, communicator, 0)?;
