@@ -15,6 +15,7 @@ mod solve;
 mod synthetic;
 mod threads;
 mod topology;
+mod tune;
 mod window;
 
 pub use crate::harness::cores;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Case> {
         synthetic::cases(),
         threads::cases(),
         topology::cases(),
+        tune::cases(),
         window::cases(),
     ]
     .into_iter()
