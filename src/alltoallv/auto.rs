@@ -19,8 +19,6 @@ const TRIAL: Duration = Duration::from_millis(20);
 const WARM_UP: usize = 2;
 /// After its warm-up, a candidate that takes so many times as long as the best is out.
 const HOPELESS: f64 = 4.0;
-/// Rounds between two looks at the times.
-const ROUNDS: usize = 8;
 const MOST_ROUNDS: usize = 64;
 /// At such a look, a candidate that takes so many times as long as the best is out.
 const BEHIND: f64 = 1.25;
@@ -61,6 +59,7 @@ fn shape<T: Element>(
     let mut most = [
         pieces.sends.len().max(pieces.sources.len()) as u64,
         (sent.max(received) * size_of::<T>()) as u64,
+        (pieces.own.map_or(0, |own| own.count) * size_of::<T>()) as u64,
     ];
     communicator.all_reduce(&mut most, Operation::Maximum)?;
     Ok(Shape {
@@ -69,6 +68,7 @@ fn shape<T: Element>(
         own,
         partners: place(most[0]),
         bytes: most[1],
+        kept: most[2],
     })
 }
 
@@ -170,12 +170,53 @@ impl<T: Element> Candidate<T> {
     }
 }
 
+/// Memory that is written before each exchange: between two exchanges, an application works on other data, which takes
+/// the place of the buffers in the cache. What is small comes back quickly.
+struct Elsewhere(Vec<u64>);
+
+impl Elsewhere {
+    /// Exchanges that it matters to.
+    const FROM: u64 = 256 << 10;
+    /// The largest cache, where the system does not tell, and where it tells of a larger one.
+    const CACHE: usize = 64 << 20;
+
+    /// The ranks of a node write more than its largest cache holds.
+    fn beside(shape: &Shape) -> Self {
+        let on_node = shape.ranks.div_ceil(shape.nodes.max(1));
+        let bytes = Self::cache().min(Self::CACHE) * 3 / 2 / on_node;
+        let works = shape.bytes >= Self::FROM;
+        Self(vec![0; if works { bytes / size_of::<u64>() } else { 0 }])
+    }
+
+    fn cache() -> usize {
+        let sizes = (0..8).filter_map(|index| {
+            let file = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+            let size = std::fs::read_to_string(file).ok()?;
+            let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+            Some(kibibytes << 10)
+        });
+        sizes.max().unwrap_or(Self::CACHE)
+    }
+
+    /// Rounds between two looks at the times.
+    fn rounds(&self) -> usize {
+        if self.0.is_empty() { 8 } else { 5 }
+    }
+
+    fn work(&mut self) {
+        for word in self.0.iter_mut().step_by(8) {
+            *word = word.wrapping_add(1);
+        }
+        std::hint::black_box(&mut self.0);
+    }
+}
+
 /// So many exchanges of each, in turns, the last ones of which count. Collective; the times are those of all ranks.
 fn rounds<T: Element>(
     communicator: &Communicator,
     candidates: &mut [Candidate<T>],
-    rounds: usize,
-    counted: usize,
+    (rounds, counted): (usize, usize),
+    elsewhere: &mut Elsewhere,
 ) -> mpi::Result<()> {
     let count = candidates.len();
     let mut times = vec![0.0; counted * count];
@@ -183,6 +224,7 @@ fn rounds<T: Element>(
         for turn in 0..count {
             let at = (turn + round) % count;
             let engine = &mut candidates[at].engine;
+            elsewhere.work();
             communicator.barrier()?;
             let begun = Instant::now();
             engine.start()?;
@@ -215,19 +257,19 @@ fn drop_slow<T: Element>(candidates: &mut Vec<Candidate<T>>, factor: f64) -> mpi
 ///
 /// # Safety
 ///
-/// As for [`Engine::new`]; the receive buffer is valid, though variants with memory of their own do not use it if `own`.
+/// As for [`Engine::new`]; the receive buffer is valid, though variants with memory of their own do not use it if the plan makes its buffers.
 unsafe fn race<T: Element>(
     communicator: &Communicator,
     pieces: &Pieces,
     buffers: Buffers<T>,
-    own: bool,
+    shape: &Shape,
     variants: &[Variant],
     trial: Duration,
 ) -> Result<Vec<Candidate<T>>> {
     let mut candidates = Vec::new();
     for &variant in variants {
         let mut buffers = buffers;
-        if own && variant.has_own_memory() {
+        if shape.own && variant.has_own_memory() {
             buffers.receive = std::ptr::null_mut();
         }
         // SAFETY: the caller's promise; only one engine is at work at a time.
@@ -240,7 +282,8 @@ unsafe fn race<T: Element>(
     }
     if candidates.len() > 1 {
         let begun = Instant::now();
-        rounds(communicator, &mut candidates, WARM_UP, 1)?;
+        let mut elsewhere = Elsewhere::beside(shape);
+        rounds(communicator, &mut candidates, (WARM_UP, 1), &mut elsewhere)?;
         drop_slow(&mut candidates, HOPELESS)?;
         if candidates.len() > 1 {
             candidates
@@ -249,8 +292,9 @@ unsafe fn race<T: Element>(
         }
         let mut done = 0;
         while candidates.len() > 1 && done < MOST_ROUNDS {
-            rounds(communicator, &mut candidates, ROUNDS, ROUNDS)?;
-            done += ROUNDS;
+            let some = elsewhere.rounds();
+            rounds(communicator, &mut candidates, (some, some), &mut elsewhere)?;
+            done += some;
             let mut elapsed = [begun.elapsed().as_secs_f64()];
             communicator.all_reduce(&mut elapsed, Operation::Maximum)?;
             if elapsed[0] > trial.as_secs_f64() {
@@ -283,7 +327,7 @@ pub(super) unsafe fn choose<T: Element>(
     // SAFETY: the layout was checked against the buffer, which nobody uses yet.
     let saved = unsafe { Saved::of(&pieces.receive, buffers.receive) };
     // SAFETY: the caller's promise.
-    let candidates = unsafe { race(communicator, pieces, buffers, own, &variants, TRIAL)? };
+    let candidates = unsafe { race(communicator, pieces, buffers, &shape, &variants, TRIAL)? };
     let mut fastest = None;
     for candidate in candidates {
         if let Some(slower) = fastest.replace(candidate) {
@@ -332,7 +376,7 @@ pub fn measure<T: Element>(
     let kept = std::mem::ManuallyDrop::new((sent, received));
     let variants = tried(&shape);
     // SAFETY: the buffers are left where they are until every engine is freed.
-    let candidates = unsafe { race(communicator, &pieces, buffers, own, variants, trial)? };
+    let candidates = unsafe { race(communicator, &pieces, buffers, &shape, variants, trial)? };
     let mut times = Vec::new();
     for candidate in candidates.into_iter().rev() {
         times.push((candidate.variant, candidate.median()));

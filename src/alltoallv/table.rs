@@ -10,6 +10,8 @@ use crate::tune;
 const SUBJECT: &str = "alltoallv";
 /// How many times larger or smaller an exchange may be than one that tells something about it.
 const NEAR: f64 = 2.0;
+/// So many bytes are copied in no time.
+const LITTLE: u64 = 4096;
 /// A variant that took so many times the time of the best is not worth another look.
 const WORTH: f64 = 1.3;
 
@@ -26,6 +28,8 @@ pub struct Shape {
     pub partners: usize,
     /// The most bytes that any rank sends or receives, without what it keeps.
     pub bytes: u64,
+    /// The most bytes that any rank keeps.
+    pub kept: u64,
 }
 
 /// What the variants took for one exchange.
@@ -56,7 +60,9 @@ impl Shape {
             (a / b).max(b / a)
         };
         let partners = factor(self.partners as u64, other.partners as u64);
-        Some(factor(self.bytes, other.bytes).max(partners)).filter(|&factor| factor <= NEAR)
+        let kept = factor(self.kept + LITTLE, other.kept + LITTLE);
+        let factor = factor(self.bytes, other.bytes).max(partners).max(kept);
+        Some(factor).filter(|&factor| factor <= NEAR)
     }
 }
 
@@ -129,6 +135,7 @@ mod tests {
             own: true,
             partners: 3,
             bytes,
+            kept: 0,
         }
     }
 
@@ -174,6 +181,10 @@ mod tests {
             },
             Shape {
                 nodes: 2,
+                ..shape(1000)
+            },
+            Shape {
+                kept: 8000,
                 ..shape(1000)
             },
         ] {

@@ -36,7 +36,7 @@ struct Alltoallv {
         default_value = "8:4MiB"
     )]
     sizes: Sizes,
-    /// Partners of each rank [default: 1, 2, 4 … and all].
+    /// Partners of each rank [default: 1, 2, 4 … and all, which is measured with what a rank sends to itself].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = at_least_one)]
     partners: Vec<usize>,
     /// How long the variants are tried for each size, in milliseconds.
@@ -69,12 +69,13 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode 
     }
 }
 
-/// Each rank sends so much to the next ones.
+/// Each rank sends so much to the next ones; and to itself, where these are all.
 fn layouts(communicator: &Communicator, partners: usize, bytes: usize) -> [BlockLayout; 2] {
     let (rank, size) = (communicator.rank(), communicator.size());
     let counts = |towards: fn(usize, usize, usize) -> usize| {
         let mut counts = vec![0; size];
-        for step in 1..=partners {
+        let first = usize::from(partners + 1 < size);
+        for step in first..=partners {
             counts[towards(rank, step, size)] = bytes;
         }
         BlockLayout::packed(counts)

@@ -134,6 +134,7 @@ fn chooses(environment: &Environment) -> Outcome {
         own: true,
         partners: 1,
         bytes: 400,
+        kept: 400,
     };
     let write = |shape: Shape, times: Vec<(Variant, f64)>| -> Outcome {
         if rank == 0 {
