@@ -4,10 +4,12 @@
 //! first NT ranks, and a rank can be both. What goes where is a [`plan`]; each method of paper R is a file
 //! of its own, and [`array()`] runs the one that is asked for.
 
+pub mod adoption;
 mod background;
 mod collective;
 mod one_sided;
 mod pace;
+pub mod placement;
 pub mod plan;
 mod point_to_point;
 mod variant;

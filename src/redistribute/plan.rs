@@ -274,7 +274,7 @@ pub fn moved_elements(from: &Partition, to: &Partition) -> Result<u64, Error> {
     Ok(from.len() - kept_elements(from, to)?)
 }
 
-fn same_length(from: &Partition, to: &Partition) -> Result<(), Error> {
+pub(super) fn same_length(from: &Partition, to: &Partition) -> Result<(), Error> {
     if from.len() == to.len() {
         Ok(())
     } else {
