@@ -10,7 +10,9 @@
 //! write(folder, environment, read(folder/runs.csv).runs)
 //! ```
 
+mod csv_file;
 mod equations;
+pub mod exchange;
 mod figure;
 mod number;
 mod report;
@@ -25,9 +27,10 @@ mod sample;
 
 use std::path::{Path, PathBuf};
 
+pub use csv_file::{Line, Rows, Torn, append, read};
 pub use equations::{Equations, Fewest, Total};
 pub use report::html;
-pub use row::{Group, Key, Rows, Run, Torn, append, finished, read};
+pub use row::{Group, Key, Run, finished};
 pub use statistics::{CellSummary, Measure, Spread};
 pub use summary::{Failure, Figure, Summary, Verdict, Winner};
 

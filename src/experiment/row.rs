@@ -1,13 +1,10 @@
 //! One run, and the file of all runs.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Result};
+use super::csv_file::Line;
 
 /// The ranks of a run that a row is about: times are the longest of any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -141,6 +138,29 @@ impl Run {
         !self.verified || !self.error.is_empty()
     }
 
+    /// The row of a run that gave no numbers, such as one that crashed: every measure is 0 or missing.
+    #[must_use]
+    pub fn crashed(key: Key, oversubscribed: bool, error: impl Into<String>) -> Self {
+        let mut error = error.into();
+        if error.is_empty() {
+            error.push_str("no reason given");
+        }
+        Self {
+            from: key.from,
+            to: key.to,
+            bytes: key.bytes,
+            arrays: key.arrays,
+            variant: key.variant,
+            rep: key.rep,
+            progress_thread: key.progress_thread,
+            oversubscribed,
+            error,
+            ..Self::empty()
+        }
+    }
+}
+
+impl Line for Run {
     fn empty() -> Self {
         Self {
             from: 0,
@@ -176,49 +196,8 @@ impl Run {
         }
     }
 
-    /// The row of a run that gave no numbers, such as one that crashed: every measure is 0 or missing.
-    #[must_use]
-    pub fn crashed(key: Key, oversubscribed: bool, error: impl Into<String>) -> Self {
-        let mut error = error.into();
-        if error.is_empty() {
-            error.push_str("no reason given");
-        }
-        Self {
-            from: key.from,
-            to: key.to,
-            bytes: key.bytes,
-            arrays: key.arrays,
-            variant: key.variant,
-            rep: key.rep,
-            progress_thread: key.progress_thread,
-            oversubscribed,
-            error,
-            ..Self::empty()
-        }
-    }
-}
-
-/// What a file of runs holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
-    /// Its complete rows, in order.
-    pub runs: Vec<Run>,
-    /// A last row whose writing was interrupted, and which is left out.
-    pub torn: Option<Torn>,
-}
-
-/// A row whose writing was interrupted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Torn {
-    /// Its line, from 1.
-    pub line: usize,
-    /// What there is of it.
-    pub text: String,
-}
-
-impl std::fmt::Display for Torn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {} is incomplete and left out", self.line)
+    fn texts(&mut self) -> Vec<&mut String> {
+        vec![&mut self.error, &mut self.variant]
     }
 }
 
@@ -230,155 +209,22 @@ pub fn finished(runs: &[Run]) -> BTreeSet<Key> {
     whole.map(Run::key).collect()
 }
 
-/// Adds rows to a file, which it makes and heads if need be.
-///
-/// A last row whose writing was interrupted is cut off first. Line breaks inside of texts become spaces, so that one
-/// row is one line.
-///
-/// # Errors
-///
-/// [`Error::Header`] if the file has other columns, [`Error::File`] if it cannot be written.
-pub fn append(path: &Path, runs: &[Run]) -> Result<()> {
-    let told = |source| Error::File {
-        path: path.to_owned(),
-        source,
-    };
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false);
-    let mut file = options.open(path).map_err(told)?;
-    let end = end_of_last_row(&mut file).map_err(told)?;
-    if end > 0 {
-        let mut head = String::new();
-        file.rewind().map_err(told)?;
-        BufReader::new(&file).read_line(&mut head).map_err(told)?;
-        check_head(path, &parse_head(&head))?;
-    }
-    let mut writer = csv::WriterBuilder::new()
-        .has_headers(end == 0)
-        .from_writer(Vec::new());
-    for run in runs {
-        let mut run = run.clone();
-        for text in [&mut run.error, &mut run.variant] {
-            *text = text.replace(['\r', '\n'], " ");
-        }
-        let written = writer.serialize(run);
-        written.map_err(|error| told(std::io::Error::other(error)))?;
-    }
-    let text = writer
-        .into_inner()
-        .map_err(|error| told(error.into_error()))?;
-    file.set_len(end).map_err(told)?;
-    file.seek(SeekFrom::Start(end)).map_err(told)?;
-    file.write_all(&text).map_err(told)
-}
-
-/// Where the last complete row ends: each ends with a line break, which is written with it.
-fn end_of_last_row(file: &mut File) -> std::io::Result<u64> {
-    let length = file.seek(SeekFrom::End(0))?;
-    if length == 0 {
-        return Ok(0);
-    }
-    let mut last = [0];
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    if last == *b"\n" {
-        return Ok(length);
-    }
-    let mut text = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut text)?;
-    Ok(end_of_last_line(&text) as u64)
-}
-
-fn end_of_last_line(text: &[u8]) -> usize {
-    let last = text.iter().rposition(|&byte| byte == b'\n');
-    last.map_or(0, |last| last + 1)
-}
-
-/// Reads a file of runs. A last row without its line break is left out and reported: its writing was interrupted.
-///
-/// # Errors
-///
-/// [`Error::Header`] if the file has other columns, [`Error::Row`] if a complete row is wrong, [`Error::File`] if it
-/// cannot be read.
-pub fn read(path: &Path) -> Result<Rows> {
-    let text = std::fs::read(path).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })?;
-    let (whole, rest) = text.split_at(end_of_last_line(&text));
-    let torn = (!rest.is_empty()).then(|| Torn {
-        line: whole.iter().filter(|&&byte| byte == b'\n').count() + 1,
-        text: String::from_utf8_lossy(rest).into_owned(),
-    });
-    let mut runs = Vec::new();
-    if !whole.is_empty() {
-        let mut reader = csv::Reader::from_reader(whole);
-        let head = reader.headers().map_err(|error| bad_row(path, &error))?;
-        check_head(path, &head.iter().map(str::to_owned).collect::<Vec<_>>())?;
-        for run in reader.deserialize() {
-            runs.push(run.map_err(|error| bad_row(path, &error))?);
-        }
-    }
-    Ok(Rows { runs, torn })
-}
-
-fn bad_row(path: &Path, error: &csv::Error) -> Error {
-    let reason = match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => {
-            let index = err.field().and_then(|index| usize::try_from(index).ok());
-            match index.and_then(|index| columns().into_iter().nth(index)) {
-                Some(column) => format!("{column}: {}", err.kind()),
-                None => err.to_string(),
-            }
-        }
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => format!("{len} columns, expected {expected_len}"),
-        _ => error.to_string(),
-    };
-    Error::Row {
-        path: path.to_owned(),
-        line: error.position().map_or(1, csv::Position::line),
-        reason,
-    }
-}
-
-/// The names of a [`Run`]'s fields, in order.
-fn columns() -> Vec<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let written = writer.serialize(Run::empty());
-    let text = written.ok().and_then(|()| writer.into_inner().ok());
-    parse_head(&String::from_utf8_lossy(&text.unwrap_or_default()))
-}
-
-fn parse_head(text: &str) -> Vec<String> {
-    let head = text.lines().next().unwrap_or_default();
-    head.split(',').map(str::to_owned).collect()
-}
-
-fn check_head(path: &Path, found: &[String]) -> Result<()> {
-    let expected = columns();
-    let length = found.len().max(expected.len());
-    let differing = (0..length).find(|&index| found.get(index) != expected.get(index));
-    differing.map_or(Ok(()), |index| {
-        let quoted = |names: &[String], missing: &str| {
-            let name = names.get(index).map(|name| format!("`{name}`"));
-            name.unwrap_or_else(|| missing.to_owned())
-        };
-        Err(Error::Header {
-            path: path.to_owned(),
-            column: index + 1,
-            found: quoted(found, "missing"),
-            expected: quoted(&expected, "no more"),
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::Result;
+    use super::super::csv_file::{self, Rows, append};
     use super::super::sample::run;
     use super::*;
+
+    fn read(path: &Path) -> Result<Rows> {
+        csv_file::read(path)
+    }
+
+    fn columns() -> Vec<String> {
+        csv_file::columns::<Run>()
+    }
 
     fn file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");

@@ -25,6 +25,12 @@ impl Samples {
         Ok(Summary::new(&self.0, warm_up))
     }
 
+    /// The mean time of this rank, without the warm-up.
+    pub(super) fn mean_s(&self, warm_up: usize) -> f64 {
+        let times = self.0.get(warm_up..).unwrap_or_default();
+        times.iter().map(|&time| seconds(time)).sum::<f64>() / times.len() as f64
+    }
+
     /// The times of this rank, without the warm-up.
     pub(super) fn local(&self, warm_up: usize) -> Summary {
         Summary::new(&self.0, warm_up)
@@ -104,6 +110,7 @@ mod tests {
         let found = [0.0, 25.0, 50.0, 51.0, 99.0, 100.0].map(|p| ns(summary.percentile_s(p)));
         assert_eq!(found, [10.0, 10.0, 20.0, 30.0, 40.0, 40.0]);
         assert_eq!(ns(summary.max_s()), 40.0);
+        assert_eq!(ns(samples.mean_s(1)), 25.0);
         assert_eq!(nearest_rank(&[] as &[u8], 50.0), None);
         let mut recorder = Recorder::new();
         summary.record(&mut recorder, "test.samples", 64);

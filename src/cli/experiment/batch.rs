@@ -55,7 +55,7 @@ pub(super) fn run_batch(
     let samples = File::create(&files.samples).map_err(told)?;
     drop(samples);
     let said = File::create(&files.said).map_err(told)?;
-    let mut child = Command::new(std::env::current_exe().map_err(told)?)
+    let child = Command::new(std::env::current_exe().map_err(told)?)
         .args(["-n", &batch.cell.from.to_string(), "bench", "redistribute"])
         .args(["--from", &batch.cell.from.to_string()])
         .args(["--to", &batch.cell.to.to_string()])
@@ -90,19 +90,34 @@ pub(super) fn run_batch(
         .spawn()
         .map_err(told)?;
     let mut read = Lines::open(&files.samples)?;
+    watch(child, &files.said, of.time_out(), || {
+        let samples = read.samples()?;
+        let some = !samples.is_empty();
+        samples.into_iter().try_for_each(&mut sample)?;
+        Ok(some)
+    })
+}
+
+/// Waits for a job to end, and ends it where nothing has come for so long. `progress` says whether something has.
+pub(super) fn watch(
+    mut child: Child,
+    said: &Path,
+    time_out: Duration,
+    mut progress: impl FnMut() -> Result<bool, String>,
+) -> Result<Ended, String> {
+    let told = |error: std::io::Error| error.to_string();
     let mut last = Instant::now();
     let status = loop {
         let ended = child.try_wait().map_err(told)?;
-        for runs in read.samples()? {
-            sample(runs)?;
+        if progress()? {
             last = Instant::now();
         }
         if let Some(status) = ended {
             break status;
         }
-        if last.elapsed() > of.time_out() {
+        if last.elapsed() > time_out {
             end(&mut child).map_err(told)?;
-            let error = format!("no sample for {} s{}", of.time_out, last_words(&files.said));
+            let error = format!("no sample for {} s{}", time_out.as_secs(), last_words(said));
             return Ok(Ended::Failed { error });
         }
         std::thread::sleep(LOOK);
@@ -111,7 +126,7 @@ pub(super) fn run_batch(
         return Ok(Ended::Well);
     }
     Ok(Ended::Failed {
-        error: format!("{status}{}", last_words(&files.said)),
+        error: format!("{status}{}", last_words(said)),
     })
 }
 

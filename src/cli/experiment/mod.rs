@@ -1,5 +1,6 @@
 //! `malleus experiment`: the papers' evaluations.
 
+mod alltoallv;
 mod batch;
 mod plan;
 
@@ -31,6 +32,9 @@ pub(super) struct Arguments {
 enum Experiment {
     /// Paper R's: every variant, from NS to NT ranks, blocking and in the background.
     Redistribution(Redistribution),
+    /// Paper P's: every variant of a persistent Alltoallv over message sizes, ranks and the halos of matrices, and when
+    /// persistence pays.
+    Alltoallv(alltoallv::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -87,8 +91,11 @@ struct Redistribution {
 
 /// Runs without MPI: each job of the experiment is a process of its own, so that one that fails is a row.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let Experiment::Redistribution(arguments) = &arguments.experiment;
-    match arguments.run() {
+    let ended = match &arguments.experiment {
+        Experiment::Redistribution(arguments) => arguments.run(),
+        Experiment::Alltoallv(arguments) => arguments.run(),
+    };
+    match ended {
         Ok(code) => code,
         Err(error) => launch::fail(&error, 1),
     }
@@ -155,26 +162,7 @@ impl Redistribution {
         let told = |error: experiment::Error| error.to_string();
         let csv = self.output.join("runs.csv");
         let folder = &self.output;
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("--output {}: {error}", folder.display()))?;
-        let mut done = Vec::new();
-        if csv.exists() {
-            if !self.resume {
-                return Err(format!(
-                    "{} holds results already: --resume goes on with them",
-                    folder.display()
-                ));
-            }
-            let rows = experiment::read(&csv).map_err(told)?;
-            if let Some(torn) = rows.torn {
-                eprintln!(
-                    "line {} of {} is torn; its run is done again",
-                    torn.line,
-                    csv.display()
-                );
-            }
-            done = rows.runs;
-        }
+        let done: Vec<Run> = prior(folder, "runs.csv", self.resume)?;
         let batches = self.batches();
         if batches.is_empty() {
             return Err("--grid: no two different numbers".to_owned());
@@ -188,7 +176,7 @@ impl Redistribution {
             self.batch(batch, &csv, &done, &bar)?;
         }
         bar.finish_and_clear();
-        let rows = experiment::read(&csv).map_err(told)?;
+        let rows: experiment::Rows = experiment::read(&csv).map_err(told)?;
         let summary = experiment::write(folder, &environment, &rows.runs).map_err(told)?;
         write_histograms(&folder.join("hgrm"), &rows.runs)?;
         let failed = summary.failures.len();
@@ -284,30 +272,7 @@ impl Redistribution {
 
     /// What heads the report.
     fn environment(&self) -> Result<Vec<(String, String)>, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let output = Command::new(program)
-            .args(["env", "--json", "-"])
-            .output()
-            .map_err(|error| error.to_string())?;
-        let found: serde_json::Value = serde_json::from_slice(&output.stdout)
-            .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
-        let mpich = &found["mpich"];
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name"));
-        let cpu = cpu.map_or("unknown", |name| name.trim_start_matches([':', ' ', '\t']));
-        let command: Vec<_> = std::env::args().collect();
-        Ok([
-            ("MPICH", text(&mpich["version"])),
-            ("device", text(&mpich["device"])),
-            ("netmod", text(&mpich["netmod"])),
-            ("provider", text(&mpich["provider"])),
-            ("thread level", text(&mpich["thread_level"])),
-            ("cores", cores().to_string()),
-            ("processor", cpu.to_owned()),
+        facts([
             (
                 "data",
                 format!("{} in {} array(s)", human(self.bytes as u64), self.arrays),
@@ -320,15 +285,71 @@ impl Redistribution {
                 ),
             ),
             ("iteration", format!("{} ms with NS ranks", self.iteration)),
-            ("command", command.join(" ")),
-        ]
-        .map(|(label, value)| (label.to_owned(), value))
-        .to_vec())
+        ])
     }
 
     fn time_out(&self) -> Duration {
         Duration::from_secs(self.time_out)
     }
+}
+
+/// The MPICH and the machine, then what else heads a report, then the command.
+fn facts<const N: usize>(more: [(&str, String); N]) -> Result<Vec<(String, String)>, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program)
+        .args(["env", "--json", "-"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
+    let mpich = &found["mpich"];
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name"));
+    let cpu = cpu.map_or("unknown", |name| name.trim_start_matches([':', ' ', '\t']));
+    let command: Vec<_> = std::env::args().collect();
+    let machine = [
+        ("MPICH", text(&mpich["version"])),
+        ("device", text(&mpich["device"])),
+        ("netmod", text(&mpich["netmod"])),
+        ("provider", text(&mpich["provider"])),
+        ("thread level", text(&mpich["thread_level"])),
+        ("cores", cores().to_string()),
+        ("processor", cpu.to_owned()),
+    ];
+    let all = machine.into_iter().chain(more);
+    let all = all.chain([("command", command.join(" "))]);
+    Ok(all
+        .map(|(label, value)| (label.to_owned(), value))
+        .collect())
+}
+
+/// Makes the folder of the results; what its file holds already, where it is to be gone on with.
+fn prior<T: experiment::Line>(folder: &Path, file: &str, resume: bool) -> Result<Vec<T>, String> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("--output {}: {error}", folder.display()))?;
+    let csv = folder.join(file);
+    if !csv.exists() {
+        return Ok(Vec::new());
+    }
+    if !resume {
+        return Err(format!(
+            "{} holds results already: --resume goes on with them",
+            folder.display()
+        ));
+    }
+    let rows = experiment::read(&csv).map_err(|error| error.to_string())?;
+    if let Some(torn) = rows.torn {
+        eprintln!(
+            "line {} of {} is torn; its run is done again",
+            torn.line,
+            csv.display()
+        );
+    }
+    Ok(rows.runs)
 }
 
 fn bar(total: usize) -> ProgressBar {

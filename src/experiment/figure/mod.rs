@@ -1,6 +1,7 @@
 //! Figures as SVG: points with error bars, and stacked bars.
 
 mod axis;
+mod lines;
 mod points;
 mod stages;
 
@@ -15,6 +16,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::variant::{Color, Marker, Style};
 use super::{Error, Result};
 
+pub(super) use lines::{Draw, Line, Lines};
 pub(super) use points::{Points, Series};
 pub(super) use stages::{Bar, Panel, name as stage_name, symbols as stage_symbols};
 

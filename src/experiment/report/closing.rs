@@ -71,8 +71,8 @@ pub(super) fn failures(summary: &Summary) -> Section {
         }
     };
     Section {
-        id: "failures",
-        heading: "Runs that failed",
+        id: "failures".into(),
+        heading: "Runs that failed".into(),
         content,
     }
 }
@@ -131,8 +131,8 @@ pub(super) fn definitions() -> Section {
         }
     };
     Section {
-        id: "definitions",
-        heading: "Definitions",
+        id: "definitions".into(),
+        heading: "Definitions".into(),
         content,
     }
 }

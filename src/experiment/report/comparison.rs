@@ -37,8 +37,8 @@ pub(super) fn comparison(summary: &Summary, figure: Figure) -> Result<Section> {
         }
     };
     Ok(Section {
-        id: telling.id,
-        heading: telling.heading,
+        id: telling.id.into(),
+        heading: telling.heading.into(),
         content,
     })
 }

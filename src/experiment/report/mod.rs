@@ -7,22 +7,25 @@ mod progress;
 mod stages;
 mod table;
 
+use std::borrow::Cow;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::summary::{Figure, Summary};
 use super::{Result, number};
 use closing::{definitions, failures};
 use comparison::comparison;
+pub(super) use parts::{facts, figure_of, list, table, time};
 use progress::progress_thread;
 use stages::stages;
 
 const STYLE: &str = include_str!("style.css");
 
 /// A section of the page.
-struct Section {
-    id: &'static str,
-    heading: &'static str,
-    content: Markup,
+pub(super) struct Section {
+    pub(super) id: Cow<'static, str>,
+    pub(super) heading: Cow<'static, str>,
+    pub(super) content: Markup,
 }
 
 /// The page as text.
@@ -42,27 +45,35 @@ pub fn html(summary: &Summary) -> Result<String> {
     sections.extend(progress_thread(summary)?);
     sections.push(failures(summary));
     sections.push(definitions());
+    Ok(page("Redistribution experiment", &head(summary), &sections))
+}
+
+/// A page that needs nothing else: what it is, its contents, and its sections.
+pub(super) fn page(title: &str, head: &Markup, sections: &[Section]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Redistribution experiment" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (head(summary))
+                header {
+                    h1 { (title) }
+                    (head)
+                }
                 nav aria-label="Contents" {
                     h2 { "Contents" }
                     ol {
-                        @for section in &sections {
+                        @for section in sections {
                             li { a href={ "#" (section.id) } { (section.heading) } }
                         }
                     }
                 }
                 main {
-                    @for section in &sections {
+                    @for section in sections {
                         section id=(section.id) {
                             h2 { (section.heading) }
                             (section.content)
@@ -72,7 +83,7 @@ pub fn html(summary: &Summary) -> Result<String> {
             }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
 fn head(summary: &Summary) -> Markup {
@@ -86,8 +97,6 @@ fn head(summary: &Summary) -> Markup {
     let size = number::bytes(summary.bytes as f64);
     let resizes = summary.resizes();
     html! {
-        header {
-            h1 { "Redistribution experiment" }
             p {
                 (count(summary.runs, "run")) " of " (count(summary.variants().len(), "variant")) " on "
                 (count(resizes.len(), "resize"))
@@ -110,18 +119,7 @@ fn head(summary: &Summary) -> Markup {
                 p.note { "Resizes marked * have more ranks than cores: their times tell how ranks share cores as much \
                           as how data moves." }
             }
-            @if !summary.environment.is_empty() {
-                div.scroll tabindex="0" {
-                    table.facts {
-                        tbody {
-                            @for (label, value) in &summary.environment {
-                                tr { th scope="row" { (label) } td { (value) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+            (facts(&summary.environment))
     }
 }
 

@@ -85,7 +85,12 @@ pub(super) fn nothing(telling: &Telling) -> Markup {
     html! { p.finding { "There is nothing to show: " (telling.missing) "." } }
 }
 
-pub(super) fn figure_of(legend: &Markup, drawing: &str, caption: &str, setting: &str) -> Markup {
+pub(in super::super) fn figure_of(
+    legend: &Markup,
+    drawing: &str,
+    caption: &str,
+    setting: &str,
+) -> Markup {
     html! {
         figure {
             (legend)
@@ -105,7 +110,7 @@ pub(super) fn legend(summary: &Summary, grid: &Grid) -> Result<Markup> {
 }
 
 /// The entries of a legend: drawings and names.
-pub(super) fn list(entries: &[(String, impl AsRef<str>)]) -> Markup {
+pub(in super::super) fn list(entries: &[(String, impl AsRef<str>)]) -> Markup {
     html! {
         ul.legend {
             @for (drawn, name) in entries { li { (PreEscaped(drawn)) (name.as_ref()) } }
@@ -153,7 +158,7 @@ pub(super) fn percent(low: f64, high: f64) -> String {
     }
 }
 
-pub(super) fn time(seconds: f64) -> String {
+pub(in super::super) fn time(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0".to_owned();
     }
@@ -165,6 +170,46 @@ pub(super) fn label(resizes: &[Place], cell: &CellSummary) -> String {
     let mut all = resizes.iter();
     let place = all.find(|place| (place.from, place.to) == (cell.from, cell.to));
     place.map_or_else(String::new, Place::to_string)
+}
+
+/// What heads a report: labels and values.
+pub(in super::super) fn facts(facts: &[(String, String)]) -> Markup {
+    html! {
+        @if !facts.is_empty() {
+            div.scroll tabindex="0" {
+                table.facts {
+                    tbody {
+                        @for (label, value) in facts {
+                            tr { th scope="row" { (label) } td { (value) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A table of texts; the first column names the rows.
+pub(in super::super) fn table(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Markup {
+    html! {
+        div.scroll tabindex="0" {
+            table {
+                thead { tr { @for name in header { th scope="col" { (name) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 pub(super) const fn yes_or_no(answer: bool) -> &'static str {

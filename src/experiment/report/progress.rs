@@ -64,8 +64,8 @@ pub(super) fn progress_thread(summary: &Summary) -> Result<Option<Section>> {
         });
     }
     Ok((!parts.is_empty()).then(|| Section {
-        id: "progress-thread",
-        heading: "The progress thread",
+        id: "progress-thread".into(),
+        heading: "The progress thread".into(),
         content: html! { @for part in &parts { (part) } },
     }))
 }

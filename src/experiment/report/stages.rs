@@ -52,8 +52,8 @@ pub(super) fn stages(summary: &Summary) -> Result<Section> {
         }
     };
     Ok(Section {
-        id: telling.id,
-        heading: telling.heading,
+        id: telling.id.into(),
+        heading: telling.heading.into(),
         content,
     })
 }

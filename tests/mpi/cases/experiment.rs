@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use malleus::experiment::exchange::{Exchange, Total};
 use malleus::experiment::{Group, Run as Row, finished, read};
 
 use super::expect;
@@ -16,7 +17,101 @@ pub fn cases() -> Vec<Case> {
         Case::command("experiment_resumes", resumes),
         Case::command("experiment_keeps_runs_that_fail", fails),
         Case::command("experiment_refuses_bad_arguments", bad_arguments),
+        Case::command("experiment_alltoallv", exchanges).seconds(180),
     ]
+}
+
+/// Sizes, ranks, a folder of matrices one of which is none, an interruption in the middle of a cell.
+fn exchanges(run: &Run) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (output, matrices) = (
+        folder.path().join("results"),
+        folder.path().join("matrices"),
+    );
+    std::fs::create_dir(&matrices)?;
+    let matrix =
+        "%%MatrixMarket matrix coordinate pattern symmetric\n4 4 5\n1 1\n2 1\n3 2\n4 3\n4 4\n";
+    std::fs::write(matrices.join("line.mtx"), matrix)?;
+    std::fs::write(matrices.join("none.mtx"), "4 4\n")?;
+    std::fs::write(matrices.join("other.txt"), "no matrix at all")?;
+    let variants = ["fence", "fence-once", "node-shared", "auto"];
+    let experiment = |more: &[&str]| -> Result<Ended, Failure> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_malleus"));
+        command.args(["experiment", "alltoallv", "-m", "64:128", "--ranks", "1,2"]);
+        command.args(["-i", "3", "--iterations-oversubscribed", "3"]);
+        command.args(["--break-even", "1,3", "--variants", &variants.join(",")]);
+        command.arg("--matrices").arg(&matrices);
+        command.arg("--output").arg(&output).args(more);
+        run.finish(command)
+    };
+    let ended = experiment(&[])?;
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    // The matrix that is none is a failure on each number of ranks and with each kind of buffers.
+    expect(&said, ended.status.code(), Some(1))?;
+    expect(&said, ended.stdout.contains("4 failed"), true)?;
+    let csv = output.join("runs.csv");
+    let rows = || -> Result<Vec<Exchange>, Failure> { Ok(read(&csv)?.runs) };
+    let before = rows()?;
+    // Two numbers of ranks and kinds of buffers; two sizes and a matrix of all variants and standard, and the failure.
+    expect("rows", before.len(), 2 * 2 * (3 * 5 + 1))?;
+    for row in &before {
+        let told = format!("{row:?}");
+        let is_matrix = row.pattern.ends_with("none.mtx");
+        expect(&told, row.failed(), is_matrix)?;
+        expect(&told, row.error.contains("none.mtx"), is_matrix)?;
+        if !row.failed() {
+            let over_ranks = row.rank_min_s <= row.mean_s && row.mean_s <= row.rank_max_s;
+            expect(&told, over_ranks && row.rank_min_s > 0.0, true)?;
+            let quartiles = [row.min_s, row.q1_s, row.median_s, row.q3_s, row.p99_s];
+            expect(&told, quartiles.is_sorted(), true)?;
+            expect(&told, row.chosen != "auto" && row.iterations == 3, true)?;
+        }
+    }
+    let totals: Vec<Total> = read(&output.join("totals.csv"))?.runs;
+    // Where ranks fit the cores.
+    let fit = before
+        .iter()
+        .filter(|row| row.pattern == "uniform" && !row.oversubscribed);
+    expect("totals", totals.len(), 2 * fit.count())?;
+    expect(
+        "times",
+        totals.iter().all(|total| total.total_s > 0.0),
+        true,
+    )?;
+    let text = std::fs::read_to_string(&csv)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let kept = lines[..7].join("\n") + "\n" + &lines[7][..20];
+    std::fs::write(&csv, kept)?;
+    let refused = experiment(&[])?;
+    expect(&refused.stderr, refused.stderr.contains("--resume"), true)?;
+    let resumed = experiment(&["--resume"])?;
+    expect(&resumed.stderr, resumed.stderr.contains("is torn"), true)?;
+    let after = rows()?;
+    // The first cell was whole, and of the second one a row was.
+    expect("kept", after[..6] == before[..6], true)?;
+    expect("rows", after.len(), before.len() + 1)?;
+    let report = std::fs::read_to_string(output.join("report.html"))?;
+    for text in [
+        "<svg",
+        "does not hold",
+        "fence-once",
+        "line.mtx",
+        "none.mtx",
+        "N*",
+    ] {
+        expect(text, report.contains(text), true)?;
+    }
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(output.join("summary.json"))?)?;
+    let length = |name: &str| summary[name].as_array().map_or(0, Vec::len);
+    expect("measured once", length("rows"), 2 * 2 * 3 * 5)?;
+    expect("failures", length("failures"), 4)?;
+    expect("claims", length("claims"), 5)?;
+    let histogram = output.join("hgrm/2-own-64/alltoallv.fence.64B.hgrm");
+    let histogram = std::fs::read_to_string(histogram)?;
+    expect("a histogram", histogram.contains("#[Mean"), true)?;
+    let left = std::fs::read_dir(&output)?.count();
+    expect("files", left, 5)
 }
 
 type Failure = Box<dyn std::error::Error>;
