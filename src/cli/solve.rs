@@ -16,6 +16,7 @@ use crate::latency;
 use crate::mpi::Environment;
 use crate::redistribute::{Method, Variant};
 use crate::workload::cg::{Error, Progress, Solver};
+use crate::workload::halo::Exchange;
 use crate::workload::matrix::Problem;
 
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,10 @@ pub(super) struct Arguments {
     /// thread), -nb (non-blocking), -wt (wait targets) or -paced (reads a few at a time) behind it, the matrix moves while the solver goes on.
     #[arg(long, value_name = "VARIANT", default_value_t = Variant::blocking(Method::Collective))]
     method: Variant,
+    /// How the vector's elements that a rank's rows need come to it in each iteration: p2p (messages between neighbours), or
+    /// alltoallv:VARIANT, a persistent Alltoallv (the variants are those of bench alltoallv).
+    #[arg(long, value_name = "EXCHANGE", default_value_t = Exchange::Messages)]
+    exchange: Exchange,
     /// While the matrix moves in the background, call MPI at checkpoints only, not from a helper thread as well.
     #[arg(long)]
     no_progress: bool,
@@ -86,6 +91,7 @@ struct Report {
     /// Whether a node had more active ranks than cores at any time.
     oversubscribed: bool,
     variant: Variant,
+    exchange: Exchange,
     lean: bool,
     #[serde(flatten)]
     resizes: Resizes,
@@ -106,6 +112,8 @@ struct Segment {
     iterations: u64,
     /// Mean time of one of them.
     iteration_s: f64,
+    /// Mean time of the exchange in one of them, on the rank for which it is largest.
+    exchange_s: f64,
 }
 
 pub(super) fn run(environment: &Environment, arguments: &Arguments) -> ExitCode {
@@ -189,6 +197,7 @@ fn solve(
         mpich: Mpich::of(environment),
         oversubscribed,
         variant: arguments.method,
+        exchange: arguments.exchange,
         lean: arguments.lean,
         resizes: told,
         not_reached: script
@@ -233,7 +242,22 @@ fn iterate(
         job,
         &arguments.matrix,
         arguments.preconditioner == Preconditioner::Jacobi,
+        arguments.exchange,
     )?;
+    let outcome = advance(job, &mut solver, arguments, watch);
+    if !matches!(outcome, Err(Failure::Fatal(_))) {
+        solver.free()?;
+    }
+    outcome
+}
+
+/// Iterates up to the solution; nothing on a process that has left.
+fn advance(
+    job: &mut Job,
+    solver: &mut Solver,
+    arguments: &Arguments,
+    watch: &mut Watch,
+) -> Result<Option<Solution>, Failure> {
     let limit = arguments
         .max_iterations
         .unwrap_or_else(|| 1000 + 50 * solver.rows());
@@ -242,8 +266,10 @@ fn iterate(
         let progress = solver.progress(job);
         watch.show(&progress);
         if progress.relative_residual <= arguments.tolerance {
+            let until = Instant::now();
             let sum_x = solver.sum_x(job)?;
-            watch.end_segment(job.iteration());
+            solver.free()?;
+            watch.close(job.iteration(), until, solver.take_exchange_s());
             return Ok(Some(Solution {
                 rows: solver.rows(),
                 nonzeros: solver.nonzeros(),
@@ -263,7 +289,7 @@ fn iterate(
             return Ok(None);
         }
         if job.size() != ranks {
-            watch.next_segment(job, before);
+            watch.next_segment(job, before, solver.take_exchange_s());
         }
     }
 }
@@ -295,17 +321,13 @@ impl Watch {
         self.first_iteration = job.iteration();
     }
 
-    fn next_segment(&mut self, job: &Job, until: Instant) {
-        self.close(job.iteration(), until);
+    fn next_segment(&mut self, job: &Job, until: Instant, exchange_s: f64) {
+        self.close(job.iteration(), until, exchange_s);
         self.ranks = job.size();
         self.begin(job);
     }
 
-    fn end_segment(&mut self, iteration: u64) {
-        self.close(iteration, Instant::now());
-    }
-
-    fn close(&mut self, iteration: u64, until: Instant) {
+    fn close(&mut self, iteration: u64, until: Instant, exchange_s: f64) {
         let iterations = iteration - self.first_iteration;
         if self.is_root && iterations > 0 {
             let iteration_s = until.duration_since(self.since).as_secs_f64() / iterations as f64;
@@ -313,6 +335,7 @@ impl Watch {
                 ranks: self.ranks,
                 iterations,
                 iteration_s,
+                exchange_s: exchange_s / iterations as f64,
             });
         }
     }
@@ -340,13 +363,15 @@ fn print(report: &Report) {
         report.sum_x,
         seconds(report.wall_s)
     );
+    println!("exchange {}:", report.exchange);
     for segment in &report.segments {
         println!(
-            "  {:>3} rank{} {:>6} iterations, {} each",
+            "  {:>3} rank{} {:>6} iterations, {} each, of which {} in the exchange",
             segment.ranks,
             if segment.ranks == 1 { ", " } else { "s," },
             segment.iterations,
-            seconds(segment.iteration_s)
+            seconds(segment.iteration_s),
+            seconds(segment.exchange_s)
         );
     }
     report.resizes.print();

@@ -5,16 +5,13 @@
 //! with the redistributed vectors: nothing is restarted or computed again. Dot products are [exact
 //! sums](super::exact_sum), so the iterates are the same to the last bit on any number of ranks.
 
+use super::distributed::{DistributedMatrix, Source, inverse_diagonal};
 use super::exact_sum::ExactSum;
-use super::halo::Halo;
-use super::matrix::{self, Csr, Problem, Stencil, spmv};
+use super::halo::{Exchange, Halo};
+use super::matrix::{Problem, spmv};
+use crate::alltoallv;
 use crate::job::{self, Array, Checkpoint, ConstantArray, Job, Outcome, Replicated};
-use crate::mpi::{self, bytes_of_mut};
-use crate::partition::Partition;
-use crate::redistribute::{self, Method, Transfer};
-
-/// Two values of a symmetric pair may differ by this fraction: what text output rounds away.
-const SYMMETRY: f64 = 1e-12;
+use crate::{mpi, redistribute};
 
 /// Why a system could not be set up or solved.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +42,9 @@ pub enum Error {
     /// MPI failed.
     #[error(transparent)]
     Mpi(#[from] mpi::Error),
+    /// The exchange of the halo failed.
+    #[error(transparent)]
+    Exchange(#[from] alltoallv::Error),
     /// The matrix could not be distributed.
     #[error(transparent)]
     Redistribute(#[from] redistribute::Error),
@@ -57,20 +57,15 @@ impl Error {
         match self {
             Self::Matrix(_) | Self::NotPositiveDefinite { .. } | Self::Diagonal { .. } => true,
             Self::Job(error) => error.leaves_job_whole(),
+            Self::Exchange(error) => !matches!(error, alltoallv::Error::Mpi(_)),
             Self::Mpi(_) | Self::Redistribute(_) => false,
         }
     }
 }
 
-/// A matrix as a job keeps it: three arrays, with global offsets and columns.
-#[derive(Debug)]
-struct DistributedMatrix {
-    row_starts: ConstantArray<u64>,
-    columns: ConstantArray<u32>,
-    values: ConstantArray<f64>,
-}
-
 /// A system A x = b with b = 1, on its way to being solved.
+///
+/// [`Solver::free`] on every rank is its end on a job that goes on or ends in an orderly way.
 #[derive(Debug)]
 pub struct Solver {
     rows: Replicated<u64>,
@@ -87,7 +82,10 @@ pub struct Solver {
     rho: Replicated<f64>,
     /// r·r.
     residual: Replicated<f64>,
+    exchange: Exchange,
     halo: Option<Halo>,
+    /// Seconds in exchanges of halos that are gone, of the slowest rank.
+    exchange_s: f64,
     /// A p, of this iteration.
     q: Vec<f64>,
     sum: ExactSum,
@@ -104,13 +102,6 @@ pub struct Progress {
     pub ranks: usize,
 }
 
-/// What the first rank knows of a matrix before it is distributed.
-enum Source {
-    Stencil(Stencil),
-    /// Read on rank 0; the others have an empty one.
-    File(Csr),
-}
-
 impl Solver {
     /// Sets the system up, or takes it over from a job that this process joins. A matrix file is read on
     /// rank 0 and distributed. Collective.
@@ -119,7 +110,12 @@ impl Solver {
     ///
     /// [`Error::Matrix`] if it can't be read, is not square, not symmetric, or not finite;
     /// [`Error::Diagonal`]; what job and MPI report otherwise.
-    pub fn new(job: &mut Job, problem: &Problem, jacobi: bool) -> Result<Self, Error> {
+    pub fn new(
+        job: &mut Job,
+        problem: &Problem,
+        jacobi: bool,
+        exchange: Exchange,
+    ) -> Result<Self, Error> {
         let source = if job.is_first_start() {
             Some(Source::open(job, problem)?)
         } else {
@@ -156,7 +152,9 @@ impl Solver {
             p,
             rho,
             residual,
+            exchange,
             halo: None,
+            exchange_s: 0.0,
             q: Vec::new(),
             sum: ExactSum::new(),
         };
@@ -176,8 +174,28 @@ impl Solver {
             job.communicator(),
             partition,
             &self.matrix.columns,
+            self.exchange,
         )?);
         self.q = vec![0.0; self.x.len()];
+        Ok(())
+    }
+
+    /// How many seconds exchanges took since the last call, up to the last resize or [`Solver::free`]: the sum over
+    /// iterations on the rank for which it is largest. The ranks begin an exchange at nearly the same time, since each
+    /// iteration ends with a sum over all of them.
+    pub fn take_exchange_s(&mut self) -> f64 {
+        std::mem::take(&mut self.exchange_s)
+    }
+
+    /// Frees what the exchange has set up: there are no more steps. Collective and blocking; nothing a second time.
+    ///
+    /// # Errors
+    ///
+    /// The MPI error.
+    pub fn free(&mut self) -> Result<(), Error> {
+        if let Some(halo) = self.halo.take() {
+            self.exchange_s += halo.free()?;
+        }
         Ok(())
     }
 
@@ -212,7 +230,7 @@ impl Solver {
         let halo = self
             .halo
             .as_mut()
-            .expect("a solver between resizes has a halo");
+            .expect("a solver that is not freed has a halo between resizes");
         let (first, window) = halo.exchange(&self.p)?;
         let (matrix, end) = (&self.matrix, self.matrix.columns.range().end);
         spmv(
@@ -275,8 +293,8 @@ impl Solver {
         {
             halo.communicator().collect_latency(0)?;
         }
-        // It holds a handle to the communicator.
-        self.halo = None;
+        // It holds a handle to the communicator, and may have windows on it.
+        self.free()?;
         let DistributedMatrix {
             row_starts,
             columns,
@@ -336,182 +354,4 @@ fn dot(sum: &mut ExactSum, job: &Job, a: &[f64], b: &[f64]) -> Result<f64, Error
     sum.clear();
     sum.add_products(a, b);
     Ok(sum.value_over(job.communicator())?)
-}
-
-impl Source {
-    /// Reads and checks a matrix file on rank 0. Collective.
-    fn open(job: &Job, problem: &Problem) -> Result<Self, Error> {
-        let path = match problem {
-            Problem::Stencil(stencil) => return Ok(Self::Stencil(*stencil)),
-            Problem::File(path) => path,
-        };
-        let empty = || Csr {
-            rows: 0,
-            cols: 0,
-            row_starts: vec![0],
-            columns: Vec::new(),
-            values: Vec::new(),
-        };
-        let (csr, problem) = if job.rank() == 0 {
-            match problem.load().and_then(checked) {
-                Ok(csr) => (csr, None),
-                Err(error @ matrix::Error::File { .. }) => (empty(), Some(error.to_string())),
-                Err(error) => (empty(), Some(format!("{}: {error}", path.display()))),
-            }
-        } else {
-            (empty(), None)
-        };
-        match job.communicator().agree(problem)? {
-            None => Ok(Self::File(csr)),
-            Some((_, problem)) => Err(Error::Matrix(problem)),
-        }
-    }
-
-    /// Rows and nonzeros. Collective.
-    fn size(&self, job: &Job) -> Result<(u64, u64), Error> {
-        let mut size = match self {
-            Self::Stencil(stencil) => [stencil.rows() as u64, stencil.nonzeros()],
-            Self::File(csr) => [csr.rows as u64, csr.nonzeros() as u64],
-        };
-        job.communicator().broadcast(&mut size, 0)?;
-        Ok((size[0], size[1]))
-    }
-}
-
-fn checked(csr: Csr) -> Result<Csr, matrix::Error> {
-    if !csr.is_square() {
-        return Err(matrix::Error::NotSquare {
-            rows: csr.rows,
-            cols: csr.cols,
-        });
-    }
-    csr.check_finite()?;
-    csr.check_symmetric_within(SYMMETRY)?;
-    Ok(csr)
-}
-
-impl DistributedMatrix {
-    /// Registers the arrays, and fills them where the job starts. Collective.
-    fn new(job: &mut Job, source: Option<Source>, rows: u64, nonzeros: u64) -> Result<Self, Error> {
-        let communicator = job.communicator().clone();
-        let mut row_starts = job.array("row_starts").constant().block(rows)?;
-        let row_partition = row_starts.partition().clone();
-        if let Some(source) = &source {
-            row_starts.initialize(|range, block: &mut [u64]| match source {
-                Source::Stencil(stencil) => {
-                    range
-                        .zip(block)
-                        .for_each(|(row, start)| *start = stencil.offset_of_row(local(row)));
-                    Ok(())
-                }
-                Source::File(csr) => {
-                    let mut starts = csr.row_starts.clone();
-                    starts.pop();
-                    from_root(&communicator, &row_partition, starts, block)
-                }
-            })??;
-        }
-        let mut columns = job
-            .array("columns")
-            .constant()
-            .behind(&row_starts, nonzeros)?;
-        let mut values = job
-            .array("values")
-            .constant()
-            .behind(&row_starts, nonzeros)?;
-        match source {
-            None => {}
-            Some(Source::Stencil(stencil)) => {
-                let range = row_starts.range();
-                let mut starts = vec![0; row_starts.len()];
-                columns.initialize(|_, columns: &mut [u32]| {
-                    values.initialize(|_, values| {
-                        stencil.fill(
-                            local(range.start)..local(range.end),
-                            &mut starts,
-                            columns,
-                            values,
-                        );
-                    })
-                })??;
-            }
-            Some(Source::File(csr)) => {
-                let partition = columns.partition().clone();
-                columns.initialize(|_, block| {
-                    from_root(&communicator, &partition, csr.columns, block)
-                })??;
-                values.initialize(|_, block| {
-                    from_root(&communicator, &partition, csr.values, block)
-                })??;
-            }
-        }
-        Ok(Self {
-            row_starts,
-            columns,
-            values,
-        })
-    }
-}
-
-/// Distributes what rank 0 has: a move from one source to all. Collective.
-fn from_root<T: mpi::Element>(
-    communicator: &mpi::Communicator,
-    to: &Partition,
-    mut whole: Vec<T>,
-    block: &mut [T],
-) -> Result<(), Error> {
-    let from = Partition::block(to.len(), 1);
-    let transfer = Transfer {
-        from: &from,
-        to,
-        element_size: size_of::<T>(),
-        source: bytes_of_mut(&mut whole),
-        target: bytes_of_mut(block),
-    };
-    redistribute::array(communicator, Method::Collective, transfer)?;
-    Ok(())
-}
-
-fn inverse_diagonal(
-    job: &mut Job,
-    matrix: &DistributedMatrix,
-    rows: u64,
-) -> Result<ConstantArray<f64>, Error> {
-    let mut inverse = job.array("inverse_diagonal").constant().block(rows)?;
-    if !job.is_first_start() {
-        return Ok(inverse);
-    }
-    let mut bad = None;
-    let first = matrix.columns.range().start;
-    let ends = matrix
-        .row_starts
-        .iter()
-        .skip(1)
-        .copied()
-        .chain([matrix.columns.range().end]);
-    inverse.initialize(|range, inverse| {
-        for (((row, inverse), &start), end) in
-            range.zip(inverse).zip(matrix.row_starts.iter()).zip(ends)
-        {
-            let nonzeros = local(start - first)..local(end - first);
-            let diagonal: f64 = nonzeros
-                .filter(|&nonzero| u64::from(matrix.columns[nonzero]) == row)
-                .map(|nonzero| matrix.values[nonzero])
-                .sum();
-            if !(diagonal.is_finite() && diagonal > 0.0) {
-                bad.get_or_insert(row + 1);
-            }
-            *inverse = 1.0 / diagonal;
-        }
-    })?;
-    match job.communicator().agree(bad.map(|row| row.to_string()))? {
-        None => Ok(inverse),
-        Some((_, row)) => Err(Error::Diagonal {
-            row: row.parse().unwrap_or(0),
-        }),
-    }
-}
-
-fn local(index: u64) -> usize {
-    usize::try_from(index).expect("part of a block in memory")
 }

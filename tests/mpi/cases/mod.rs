@@ -5,6 +5,7 @@ mod background;
 mod bench;
 mod collectives;
 mod communication;
+mod exchange;
 mod experiment;
 mod job;
 mod latency;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Case> {
         bench::cases(),
         collectives::cases(),
         communication::cases(),
+        exchange::cases(),
         experiment::cases(),
         job::cases(),
         latency::cases(),

@@ -50,7 +50,7 @@ fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_malleus"))
 }
 
-type Failure = Box<dyn std::error::Error>;
+pub type Failure = Box<dyn std::error::Error>;
 
 fn malleus(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -58,7 +58,7 @@ fn malleus(arguments: &[&str]) -> Command {
     command
 }
 
-fn solved(run: &Run, arguments: &[&str]) -> Result<Value, Failure> {
+pub fn solved(run: &Run, arguments: &[&str]) -> Result<Value, Failure> {
     let mut command = malleus(arguments);
     command.args(["--json", "-"]);
     json(&run.finish(command)?, arguments)
@@ -76,7 +76,7 @@ fn json(ended: &Ended, arguments: &[&str]) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&ended.stdout)?)
 }
 
-fn number(value: &Value, key: &str) -> Result<f64, Failure> {
+pub fn number(value: &Value, key: &str) -> Result<f64, Failure> {
     value[key]
         .as_f64()
         .ok_or_else(|| format!("no number {key} in {value}").into())
@@ -465,7 +465,7 @@ fn refused(run: &Run, command: Command, text: &str) -> Outcome {
 }
 
 /// Each under this program's own `-n` and under `mpiexec`.
-fn refused_both_ways(run: &Run, arguments: &[&str], text: &str) -> Outcome {
+pub fn refused_both_ways(run: &Run, arguments: &[&str], text: &str) -> Outcome {
     let mut own = malleus(&["-n", "2", "solve"]);
     own.args(arguments);
     refused(run, own, text)?;
