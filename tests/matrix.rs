@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 #[path = "matrix/generated.rs"]
 mod generated;
+#[path = "support/heap.rs"]
+mod heap;
 #[path = "matrix/reader.rs"]
 mod reader;
 #[path = "matrix/reference.rs"]
@@ -17,68 +19,6 @@ mod reference;
 mod rows;
 #[path = "matrix/sample.rs"]
 mod sample;
-
-/// Counts the bytes that each thread holds, so that tests which run beside each other do not
-/// disturb each other.
-#[allow(unsafe_code)]
-mod heap {
-    use std::alloc::{GlobalAlloc, Layout, System};
-    use std::cell::Cell;
-
-    thread_local! {
-        static LIVE: Cell<usize> = const { Cell::new(0) };
-        static PEAK: Cell<usize> = const { Cell::new(0) };
-    }
-
-    struct Counting;
-
-    #[global_allocator]
-    static COUNTING: Counting = Counting;
-
-    fn grow(bytes: usize) {
-        let live = LIVE.get() + bytes;
-        LIVE.set(live);
-        PEAK.set(PEAK.get().max(live));
-    }
-
-    fn shrink(bytes: usize) {
-        // Memory that another thread has allocated may be freed here.
-        LIVE.set(LIVE.get().saturating_sub(bytes));
-    }
-
-    // SAFETY: every call is passed on unchanged to the system's allocator; the counters are
-    // constant-initialized thread-locals without destructors, so touching them neither allocates
-    // nor unwinds.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            grow(layout.size());
-            // SAFETY: the caller's promises are passed on.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-            shrink(layout.size());
-            // SAFETY: the caller's promises are passed on.
-            unsafe { System.dealloc(pointer, layout) }
-        }
-
-        unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-            // As if both lived for a moment, as they do when the memory has to move.
-            grow(new_size);
-            shrink(layout.size());
-            // SAFETY: the caller's promises are passed on.
-            unsafe { System.realloc(pointer, layout, new_size) }
-        }
-    }
-
-    /// The result, and by how many bytes this thread's heap grew at most meanwhile.
-    pub(super) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
-        let before = LIVE.get();
-        PEAK.set(before);
-        let result = work();
-        (result, PEAK.get() - before)
-    }
-}
 
 const MIB: usize = 1 << 20;
 

@@ -139,6 +139,9 @@ impl<T: Element> Plan<T, Own<T>> {
     /// some. Both are zero at first. Collective and blocking; `MPI_Alltoall` of 16 bytes per rank, and what the variant's
     /// window needs.
     ///
+    /// Window memory is filled with zeros, gaps of the receive layout as well, but for that which the ranks of a node share;
+    /// with [`Plan::over`] a gap is not touched.
+    ///
     /// The layouts are in elements, with a block for each rank of the communicator. [`Variant::Auto`] exchanges what is in the
     /// buffers a few times, unless the machine's [`Table`] decides; the variants that it tries have their windows at once.
     ///

@@ -14,8 +14,9 @@ use super::Buffers;
 use super::aggregated::{Messages, Nodes};
 use super::bell::Bell;
 use super::engine::{place, places};
-use super::pieces::Pieces;
+use super::pieces::{Piece, Pieces, span};
 use super::puts::Pscw;
+use crate::mpi::collective::BlockLayout;
 use crate::mpi::request::{Nothing, OwnedRequest};
 use crate::mpi::window::Window;
 use crate::mpi::{self, Communicator, Element, Operation};
@@ -67,8 +68,8 @@ pub(super) struct Node<T: Element> {
     send: *const T,
     /// Where the caller wants it.
     copy_to: *mut T,
-    /// The parts of the receive buffer that exchanges write.
-    blocks: Vec<std::ops::Range<usize>>,
+    /// What is copied there: from, to, count.
+    blocks: Vec<(usize, usize, usize)>,
     /// Whether the node has more ranks than cores, by what any of its ranks knows.
     crowded: bool,
     /// A receive that stays open, to test.
@@ -96,7 +97,16 @@ impl<T: Element> Node<T> {
         aggregate: bool,
     ) -> mpi::Result<Self> {
         let node = communicator.split_shared()?;
-        let length = buffers.receive_length;
+        // What is copied to the caller lies packed: no gap of the caller's layout takes shared memory.
+        let held = if buffers.receive.is_null() {
+            pieces.receive.clone()
+        } else {
+            BlockLayout::packed(pieces.receive.counts().to_vec())
+        };
+        let length = span(&held);
+        let starts = (0..communicator.size()).map(|rank| held.block(rank).start as u64);
+        let mut places_there = vec![0; communicator.size()];
+        communicator.all_to_all(&starts.collect::<Vec<_>>(), &mut places_there)?;
         let bytes = HEAD + length * size_of::<T>() + align_of::<Counters>();
         let bytes = bytes.next_multiple_of(PAGE);
         // The counters are written, and where they may lie; the first exchange touches the rest.
@@ -111,6 +121,10 @@ impl<T: Element> Node<T> {
         let mut peers = Vec::new();
         let mut far = Vec::new();
         for piece in &pieces.sends {
+            let piece = &Piece {
+                to: places_there[piece.peer],
+                ..*piece
+            };
             let Some(rank) = places[piece.peer] else {
                 far.push(*piece);
                 continue;
@@ -142,9 +156,7 @@ impl<T: Element> Node<T> {
             Outside::Nothing
         } else if aggregate {
             let nodes = Nodes::find(communicator, &places)?;
-            let receives = far_sources
-                .into_iter()
-                .map(|rank| (rank, pieces.receive.block(rank)));
+            let receives = far_sources.into_iter().map(|rank| (rank, held.block(rank)));
             let receives: Vec<_> = receives.collect();
             let messages = Messages::new(communicator, &node, &nodes, &far, &receives)?;
             Outside::Together(messages)
@@ -154,7 +166,10 @@ impl<T: Element> Node<T> {
             let window = unsafe { Window::create_raw(communicator, base, length, None, None)? };
             Outside::Each(Pscw::new(communicator, window, &far, &far_sources)?)
         };
-        let blocks = (0..communicator.size()).map(|rank| pieces.receive.block(rank));
+        let blocks = (0..communicator.size()).map(|rank| {
+            let to = pieces.receive.block(rank);
+            (held.block(rank).start, to.start, to.len())
+        });
         let alone = communicator.environment().self_communicator().duplicate()?;
         Ok(Self {
             open: alone.ireceive(Nothing, 0, 0)?,
@@ -162,13 +177,15 @@ impl<T: Element> Node<T> {
             counters,
             memory,
             peers,
-            own: pieces.own.map(|own| (own.from, place(own.to), own.count)),
+            own: pieces
+                .own
+                .map(|own| (own.from, held.block(communicator.rank()).start, own.count)),
             sources,
             exchange: 0,
             outside,
             send: buffers.send.cast_const(),
             copy_to: buffers.receive,
-            blocks: blocks.filter(|block| !block.is_empty()).collect(),
+            blocks: blocks.filter(|&(_, _, count)| count > 0).collect(),
             crowded: any[1] != 0,
             shared,
             communicator: node,
@@ -294,13 +311,13 @@ impl<T: Element> Node<T> {
             epochs.wait()?;
         }
         if !self.copy_to.is_null() {
-            for block in &self.blocks {
+            for &(from, to, count) in &self.blocks {
                 // SAFETY: the caller's buffer is as long as its layout needs; nobody writes the shared one now.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
-                        self.memory.add(block.start),
-                        self.copy_to.add(block.start),
-                        block.len(),
+                        self.memory.add(from),
+                        self.copy_to.add(to),
+                        count,
                     );
                 }
             }

@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::calls;
 use malleus::sys::{MPI_Aint, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Win};
 
 static CORRUPT: AtomicBool = AtomicBool::new(false);
@@ -97,6 +98,7 @@ unsafe extern "C" fn MPI_Alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
+    calls::count(calls::Call::Alltoallv);
     // SAFETY: the caller's arguments, unchanged.
     let code = unsafe {
         PMPI_Alltoallv(

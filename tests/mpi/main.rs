@@ -10,10 +10,13 @@
     unreachable_pub
 )]
 
+mod calls;
 mod cases;
 mod coverage;
 mod faults;
 mod harness;
+#[path = "../support/heap.rs"]
+mod heap;
 
 fn main() -> std::process::ExitCode {
     let cases = cases::all();

@@ -5,7 +5,6 @@ use malleus::mpi::collective::BlockLayout;
 use malleus::mpi::{Communicator, Environment};
 
 use super::expect;
-use super::persistent::ends_with;
 use crate::faults;
 use crate::harness::{Case, Outcome, Run};
 
@@ -24,13 +23,7 @@ pub fn cases() -> Vec<Case> {
         Case::on_each("alltoallv_refused", &[1, 2, 3], refused),
         Case::ranks("alltoallv_windows", &[1, 2], windows),
         Case::ranks("worker_that_drops_a_started_plan", &[], drops),
-        Case::command("a_started_plan_dropped_ends_the_job", |run| {
-            ends_with(
-                run,
-                "worker_that_drops_a_started_plan",
-                "dropped without free()",
-            )
-        }),
+        Case::command("a_started_plan_dropped_ends_the_job", dropped).seconds(120),
     ]
 }
 
@@ -56,7 +49,7 @@ fn on_nodes(run: &Run, ranks: usize, nodes: usize) -> Outcome {
 
 /// Who sends how much to whom.
 #[derive(Clone, Copy, Debug)]
-enum Pattern {
+pub enum Pattern {
     /// Nobody sends anything.
     Nothing,
     /// The same to all.
@@ -70,7 +63,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Nothing,
         Self::Uniform,
         Self::Sparse,
@@ -94,7 +87,7 @@ impl Pattern {
 }
 
 /// Blocks with a gap before each, in rotated order.
-fn layout(counts: &[usize], first: usize) -> (BlockLayout, usize) {
+pub fn layout(counts: &[usize], first: usize) -> (BlockLayout, usize) {
     let mut layout = BlockLayout::empty(counts.len());
     let mut end = 0;
     for step in 0..counts.len() {
@@ -106,9 +99,9 @@ fn layout(counts: &[usize], first: usize) -> (BlockLayout, usize) {
     (layout, end + 2)
 }
 
-type Layouts = ((BlockLayout, usize), (BlockLayout, usize));
+pub type Layouts = ((BlockLayout, usize), (BlockLayout, usize));
 
-fn layouts(communicator: &Communicator, pattern: Pattern) -> Layouts {
+pub fn layouts(communicator: &Communicator, pattern: Pattern) -> Layouts {
     let (rank, size) = (communicator.rank(), communicator.size());
     let sends: Vec<_> = (0..size).map(|to| pattern.count(rank, to, size)).collect();
     let receives: Vec<_> = (0..size)
@@ -121,14 +114,14 @@ fn value(from: usize, to: usize, index: usize, start: usize) -> u32 {
     (from * 1_000_003 + to * 10_007 + index * 31 + start * 7) as u32
 }
 
-const POISON: u32 = u32::MAX;
+pub const POISON: u32 = u32::MAX;
 
 /// The ranks whose block is not empty.
 fn with_data(layout: &BlockLayout) -> impl Iterator<Item = usize> {
     (0..layout.counts().len()).filter(|&rank| layout.counts()[rank] > 0)
 }
 
-fn fill(send: &mut [u32], layout: &BlockLayout, rank: usize, start: usize) {
+pub fn fill(send: &mut [u32], layout: &BlockLayout, rank: usize, start: usize) {
     for to in with_data(layout) {
         let block = &mut send[layout.block(to)];
         for (index, place) in block.iter_mut().enumerate() {
@@ -137,7 +130,7 @@ fn fill(send: &mut [u32], layout: &BlockLayout, rank: usize, start: usize) {
     }
 }
 
-fn check(received: &[u32], layout: &BlockLayout, rank: usize, start: usize) -> Outcome {
+pub fn check(received: &[u32], layout: &BlockLayout, rank: usize, start: usize) -> Outcome {
     let mut expected = vec![POISON; received.len()];
     for from in with_data(layout) {
         let block = &mut expected[layout.block(from)];
@@ -343,10 +336,39 @@ fn windows(environment: &Environment) -> Outcome {
     Ok(())
 }
 
+/// Which variant a worker drops, and whether every rank does.
+const DROPPED: &str = "MALLEUS_TEST_DROPPED";
+const BY_ALL: &str = "MALLEUS_TEST_DROPPED_BY_ALL";
+
+/// A message, and neither a time-out nor a signal.
+fn dropped(run: &Run) -> Outcome {
+    for variant in Variant::ALL {
+        for by_all in ["yes", "no"] {
+            let worker = "worker_that_drops_a_started_plan";
+            let variables = [(DROPPED, variant.name()), (BY_ALL, by_all)];
+            let ended = run.worker_with(worker, 2, &variables)?;
+            let said = format!("{variant}, all: {by_all}: {}{}", ended.stdout, ended.stderr);
+            expect(&said, ended.status.success(), false)?;
+            expect(&said, said.contains("dropped without free()"), true)?;
+            for sign in ["SIGNAL", "signal", "Segmentation", "panicked"] {
+                expect(&said, said.contains(sign), false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn drops(environment: &Environment) -> Outcome {
     let world = environment.world();
+    let variant = std::env::var(DROPPED)?.parse()?;
+    let by_all = std::env::var(BY_ALL)? == "yes";
     let layout = BlockLayout::packed(vec![8; world.size()]);
-    let plan = Plan::<f32, _>::allocate(&world, Variant::StandardPersistent, &layout, &layout)?;
-    drop(plan.start()?);
+    let plan = Plan::<f32, _>::allocate(&world, variant, &layout, &layout)?;
+    let started = plan.start()?;
+    if by_all || world.rank() == 0 {
+        drop(started);
+    } else {
+        started.wait()?.free()?;
+    }
     Ok(())
 }

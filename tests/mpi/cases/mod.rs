@@ -1,6 +1,9 @@
 //! The cases, one file per part of the library.
 
 mod alltoallv;
+mod alltoallv_costs;
+mod alltoallv_large;
+mod alltoallv_random;
 mod background;
 mod bench;
 mod collectives;
@@ -26,6 +29,9 @@ pub fn all() -> Vec<Case> {
     [
         crate::coverage::cases(),
         alltoallv::cases(),
+        alltoallv_costs::cases(),
+        alltoallv_large::cases(),
+        alltoallv_random::cases(),
         background::cases(),
         bench::cases(),
         collectives::cases(),
