@@ -32,6 +32,7 @@ mod aggregated;
 mod auto;
 mod bell;
 mod engine;
+mod in_place;
 mod node;
 mod pieces;
 mod puts;
@@ -39,6 +40,7 @@ mod standard;
 mod table;
 mod variant;
 
+use std::fmt;
 use std::mem::ManuallyDrop;
 
 use crate::mpi::collective::BlockLayout;
@@ -47,6 +49,8 @@ use crate::mpi::{self, Communicator, Element};
 
 pub use auto::measure;
 use engine::Engine;
+pub use in_place::InPlace;
+use in_place::Staged;
 use pieces::Pieces;
 pub use table::{Entry, Shape, Table};
 pub use variant::{UnknownVariant, Variant};
@@ -111,7 +115,6 @@ pub struct Started<T: Element, K> {
     parts: Box<Parts<T, K>>,
 }
 
-#[derive(Debug)]
 struct Parts<T: Element, K> {
     /// Given back by `free`, and left behind otherwise: others may write it.
     kept: ManuallyDrop<Box<K>>,
@@ -119,6 +122,8 @@ struct Parts<T: Element, K> {
     buffers: Buffers<T>,
     /// Where the application finds what was received.
     received: *mut T,
+    /// What a start copies from there to the send buffer.
+    staged: Vec<Staged>,
     /// What was asked for, and what is at work.
     variant: Variant,
     chosen: Variant,
@@ -127,6 +132,7 @@ struct Parts<T: Element, K> {
 /// Where a plan's buffers are.
 #[derive(Clone, Copy, Debug)]
 struct Buffers<T> {
+    /// Null where MPI takes what is sent from the receive buffer.
     send: *mut T,
     send_length: usize,
     /// Null where the engine has it.
@@ -277,6 +283,7 @@ impl<T: Element, K> Plan<T, K> {
                 engine,
                 buffers,
                 received,
+                staged: Vec::new(),
                 variant,
                 chosen,
             }),
@@ -328,6 +335,7 @@ impl<T: Element, K> Plan<T, K> {
     /// The MPI error, with which the plan is gone.
     #[inline]
     pub fn start(mut self) -> Result<Started<T, K>> {
+        self.parts.stage();
         self.parts.engine.start()?;
         Ok(Started { parts: self.parts })
     }
@@ -339,7 +347,31 @@ impl<T: Element, K> Plan<T, K> {
     }
 }
 
+/// Without the buffers, which others may write.
+impl<T: Element, K> fmt::Debug for Parts<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("variant", &self.variant)
+            .field("engine", &self.engine)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<T: Element, K> Parts<T, K> {
+    #[inline]
+    fn stage(&mut self) {
+        for block in &self.staged {
+            // SAFETY: the blocks lie inside of both buffers, which do not overlap, and no exchange is going on.
+            unsafe {
+                let (from, to) = (
+                    self.received.add(block.from),
+                    self.buffers.send.add(block.to),
+                );
+                std::ptr::copy_nonoverlapping(from, to, block.count);
+            }
+        }
+    }
+
     fn send_mut(&mut self) -> &mut [T] {
         // SAFETY: the plan is borrowed exclusively, its buffer may be written, and no exchange is going on.
         unsafe { slice_mut(self.buffers.send, self.buffers.send_length) }

@@ -26,7 +26,12 @@ pub(super) enum Arguments {
 macro_rules! call {
     ($small:ident | $large:ident, $arguments:expr, $communicator:expr, $buffers:expr $(, $more:expr)*) => {{
         let (raw, kind) = ($communicator.as_raw(), T::KIND.as_raw());
-        let (send, receive) = ($buffers.send.cast_const().cast(), $buffers.receive.cast());
+        let receive = $buffers.receive.cast();
+        let send = if $buffers.send.is_null() {
+            sys::in_place().cast_const()
+        } else {
+            $buffers.send.cast_const().cast()
+        };
         macro_rules! with {
             ($function:ident, $counts:expr, $displacements:expr) => {
                 mpi!($function(

@@ -2,6 +2,7 @@
 
 mod alltoallv;
 mod alltoallv_costs;
+mod alltoallv_in_place;
 mod alltoallv_large;
 mod alltoallv_random;
 mod background;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
         crate::coverage::cases(),
         alltoallv::cases(),
         alltoallv_costs::cases(),
+        alltoallv_in_place::cases(),
         alltoallv_large::cases(),
         alltoallv_random::cases(),
         background::cases(),
