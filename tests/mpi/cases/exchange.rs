@@ -113,12 +113,13 @@ fn same_with(run: &Run, problem: &str, scripts: &[Script<'_>]) -> Outcome {
             let told = format!("{arguments:?} with {exchange}: {found}");
             expect(&told, result(&found), result(&messages))?;
             let count = |key: &str| found[key].as_array().map_or(0, Vec::len);
-            // While the matrix moves in the background the next resize may be due, or the solution come.
-            let others = match more.contains(&"--method") {
-                true => count("refused"),
-                false => 0,
-            };
-            expect(&told, count("resizes") + others, resizes.len())?;
+            if more.contains(&"--method") {
+                // The next one may be due before the matrix has moved, and the solution come before both.
+                let known = count("resizes") + count("refused") + count("queued");
+                expect(&told, known >= resizes.len(), true)?;
+            } else {
+                expect(&told, count("resizes"), resizes.len())?;
+            }
         }
     }
     Ok(())
