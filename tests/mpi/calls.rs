@@ -1,4 +1,4 @@
-//! How often this process calls MPI's collective functions, through the profiling interface as in [`crate::faults`].
+//! How often this process calls MPI's collective functions, and starts persistent operations, through the profiling interface as in [`crate::faults`].
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_int, c_void};
@@ -9,7 +9,7 @@ use malleus::sys::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Wi
 /// Defines functions of MPI that count themselves and pass the call on under its second name.
 macro_rules! counted {
     ($($call:ident: $name:ident, $second:ident($($argument:ident: $kind:ty),*);)*) => {
-        /// A collective function.
+        /// A function that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Call {
             Alltoallv,
@@ -65,6 +65,7 @@ counted! {
         receive: *mut c_void, counts: *const c_int, places: *const c_int, kind: MPI_Datatype, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request
     );
+    Start: MPI_Start, PMPI_Start(request: *mut MPI_Request);
     WinFence: MPI_Win_fence, PMPI_Win_fence(asserts: c_int, window: MPI_Win);
 }
 

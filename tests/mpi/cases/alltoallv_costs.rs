@@ -1,7 +1,7 @@
 //! What an exchange of a plan must not cost: memory, and collective calls that its variant does not need.
 
 use malleus::alltoallv::{Plan, Variant};
-use malleus::mpi::{Communicator, Environment};
+use malleus::mpi::{Communicator, Environment, Operation};
 
 use super::alltoallv::{Pattern, layouts};
 use super::expect;
@@ -13,6 +13,13 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::on_each("alltoallv_allocates_nothing", &[1, 2, 3], allocations),
         Case::ranks("alltoallv_collective_calls", &[1, 2, 3], collective_calls),
+        Case::ranks("worker_that_counts_messages", &[], messages),
+        Case::command("alltoallv_aggregated_messages", |run| {
+            let nodes = [("MPIR_CVAR_NUM_CLIQUES", "2")];
+            let ended = run.worker_with("worker_that_counts_messages", 6, &nodes)?;
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            expect(&said, ended.status.success(), true)
+        }),
     ]
 }
 
@@ -59,7 +66,8 @@ fn allocations(communicator: &Communicator) -> Outcome {
 fn needed(variant: Variant) -> Option<&'static [(Call, usize)]> {
     Some(match variant {
         Variant::Standard => &[(Call::Alltoallv, 1)],
-        Variant::StandardPersistent | Variant::Pscw | Variant::NodeShared => &[],
+        Variant::StandardPersistent => &[(Call::Start, 1)],
+        Variant::Pscw | Variant::NodeShared | Variant::Aggregated => &[],
         Variant::Fence | Variant::FenceHierarchical => &[(Call::WinFence, 2)],
         Variant::Lock | Variant::LockHierarchical => &[(Call::Barrier, 2)],
         // Its window's sizes are gathered, too.
@@ -77,19 +85,44 @@ fn needed(variant: Variant) -> Option<&'static [(Call, usize)]> {
     })
 }
 
+/// On two pretended nodes: a message is sent, and received, once for each exchange and direction.
+fn messages(environment: &Environment) -> Outcome {
+    let world = environment.world();
+    for (pattern, directions) in [
+        (Pattern::Uniform, 2),
+        // The last rank sends to all, so that its node sends, and the other one receives.
+        (Pattern::One, 1),
+        (Pattern::Own, 0),
+    ] {
+        let ((send, _), (receive, _)) = layouts(&world, pattern);
+        let plan = Plan::<u32, _>::allocate(&world, Variant::Aggregated, &send, &receive)?;
+        let (plan, made) = calls::of(|| exchanges(plan));
+        plan?.free()?;
+        let mine = made.iter().map(|&(call, times)| match call {
+            Call::Start => Ok(times as u64),
+            other => Err(format!("{times} calls of {other:?}")),
+        });
+        let mut starts = [mine.sum::<Result<u64, _>>()?];
+        world.all_reduce(&mut starts, Operation::Sum)?;
+        let expected = 2 * directions * STARTS as u64;
+        expect(&format!("{pattern:?}"), starts[0], expected)?;
+    }
+    Ok(())
+}
+
 fn collective_calls(environment: &Environment) -> Outcome {
     let world = environment.world();
     for variant in Variant::ALL {
-        let Some(needed) = needed(variant) else {
-            continue;
-        };
-        let all: Vec<_> = needed
-            .iter()
-            .map(|&(call, times)| (call, times * STARTS))
-            .collect();
         for pattern in [Pattern::Uniform, Pattern::One, Pattern::Nothing] {
             let ((send, _), (receive, _)) = layouts(&world, pattern);
             let plan = Plan::<u32, _>::allocate(&world, variant, &send, &receive)?;
+            let Some(needed) = needed(plan.chosen()) else {
+                return Err(format!("what {variant} needs is not known").into());
+            };
+            let needed = needed.iter();
+            let all: Vec<_> = needed
+                .map(|&(call, times)| (call, times * STARTS))
+                .collect();
             let (plan, made) = calls::of(|| exchanges(plan));
             expect(&format!("{variant}, {pattern:?}"), &made, &all)?;
             plan?.free()?;
