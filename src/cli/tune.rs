@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::bench::options::{Sizes, at_least_one};
+use super::bench::options::{PeerSizes, at_least_one};
 use super::failure::Failure;
 use super::record::{Mpich, Target, bytes as human, cores, print_table, seconds};
 use crate::alltoallv::{Entry, Table, measure};
@@ -28,14 +28,8 @@ enum Subject {
 
 #[derive(Debug, clap::Args)]
 struct Alltoallv {
-    /// Bytes to each partner, doubling from MIN to MAX.
-    #[arg(
-        short = 'm',
-        long = "sizes",
-        value_name = "MIN:MAX",
-        default_value = "8:4MiB"
-    )]
-    sizes: Sizes,
+    #[command(flatten)]
+    each: PeerSizes,
     /// Partners of each rank [default: 1, 2, 4 … and all, which is measured with what a rank sends to itself].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = at_least_one)]
     partners: Vec<usize>,
@@ -144,7 +138,7 @@ fn alltoallv(environment: &Environment, arguments: &Alltoallv) -> Result<Option<
     let trial = Duration::from_millis(arguments.trial);
     let mut entries = Vec::new();
     for partners in partners {
-        for size in arguments.sizes.iter() {
+        for size in arguments.each.sizes.iter() {
             let [send, receive] = layouts(&world, partners, size);
             for own in [true, false] {
                 let entry = measure::<u8>(&world, &send, &receive, own, trial)?;

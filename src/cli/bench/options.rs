@@ -44,6 +44,19 @@ pub(super) struct Measure {
     pub(super) flavours: Vec<Flavour>,
 }
 
+/// How much goes to each peer of an exchange.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(in crate::cli) struct PeerSizes {
+    /// Bytes to each peer, doubling from MIN to MAX.
+    #[arg(
+        short = 'm',
+        long = "sizes",
+        value_name = "MIN:MAX",
+        default_value = "8:4MiB"
+    )]
+    pub(in crate::cli) sizes: Sizes,
+}
+
 fn flavour(name: &str) -> Result<Flavour, String> {
     Flavour::ALL
         .into_iter()

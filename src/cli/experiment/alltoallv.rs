@@ -10,21 +10,15 @@ use serde::Deserialize;
 use super::batch::{Ended, watch};
 use super::{bar, facts, prior};
 use crate::alltoallv::Variant;
-use crate::cli::bench::options::{Sizes, at_least_one};
+use crate::cli::bench::options::{PeerSizes, at_least_one};
 use crate::cli::record::{bytes as human, cores};
 use crate::experiment::exchange::{self, Cell, Exchange, Total};
 use crate::experiment::{self, append};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Bytes to each peer, doubling from MIN to MAX.
-    #[arg(
-        short = 'm',
-        long = "sizes",
-        value_name = "MIN:MAX",
-        default_value = "8:4MiB"
-    )]
-    sizes: Sizes,
+    #[command(flatten)]
+    each: PeerSizes,
     /// Numbers of ranks.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2,4,8", value_parser = at_least_one)]
     ranks: Vec<usize>,
@@ -151,6 +145,7 @@ impl Arguments {
 
     fn cells(&self) -> Result<Vec<Cell>, String> {
         let mut patterns: Vec<(String, usize)> = self
+            .each
             .sizes
             .iter()
             .map(|size| ("uniform".to_owned(), size))

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use super::super::number::Unit;
 use super::super::variant::Style;
 use super::axis::Axis;
-use super::{Canvas, GRAY, GRID, INK, Result, shortened, svg, text_width};
+use super::{Canvas, GRAY, INK, Result, grid, shortened, svg, text_width};
 
 const LEFT: f64 = 68.0;
 const RIGHT: f64 = 24.0;
@@ -110,15 +110,8 @@ impl Lines<'_> {
     }
 
     fn frame(&self, canvas: &Canvas, axis: &Axis, right: f64, quantity: &str) -> Result<()> {
-        for (value, label) in axis.ticks() {
-            let y = axis.at(value);
-            canvas.line(&[(LEFT, y), (right, y)], GRID, 1)?;
-            canvas.text(&label, (LEFT - 8.0, y), INK, (HPos::Right, VPos::Center))?;
-        }
-        if let Some(value) = self.reference {
-            let y = axis.at(value * self.unit.factor);
-            canvas.line(&[(LEFT, y), (right, y)], GRAY, 2)?;
-        }
+        let reference = self.reference.map(|value| value * self.unit.factor);
+        grid(canvas, axis, (LEFT, right), reference)?;
         let bottom = ABOVE + HEIGHT;
         canvas.line(&[(LEFT, ABOVE), (LEFT, bottom), (right, bottom)], INK, 1)?;
         let above = (8.0, ABOVE - 10.0);

@@ -13,6 +13,8 @@ use plotters::prelude::{
 use plotters::style::TextStyle;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use axis::Axis;
+
 use super::variant::{Color, Marker, Style};
 use super::{Error, Result};
 
@@ -72,6 +74,25 @@ impl Canvas<'_> {
         let outline = PathElement::new(corners, outline.stroke_width(width));
         self.0.draw(&outline).map_err(told)
     }
+}
+
+/// The labelled values of a vertical axis with a line across each, and one across a value of its own.
+fn grid(
+    canvas: &Canvas,
+    axis: &Axis,
+    (left, right): (f64, f64),
+    reference: Option<f64>,
+) -> Result<()> {
+    for (value, label) in axis.ticks() {
+        let y = axis.at(value);
+        canvas.line(&[(left, y), (right, y)], GRID, 1)?;
+        canvas.text(&label, (left - 8.0, y), INK, (HPos::Right, VPos::Center))?;
+    }
+    if let Some(value) = reference {
+        let y = axis.at(value);
+        canvas.line(&[(left, y), (right, y)], GRAY, 2)?;
+    }
+    Ok(())
 }
 
 /// The corners of a marker around its middle.

@@ -7,7 +7,7 @@ use super::super::statistics::Spread;
 use super::super::summary::Place;
 use super::super::variant::Style;
 use super::axis::Axis;
-use super::{BAND, Canvas, GRAY, GRID, INK, Result, svg, text_width};
+use super::{BAND, Canvas, GRAY, INK, Result, grid, svg, text_width};
 
 /// Space beside the values: for the labels of the vertical axis, and at the right.
 const LEFT: f64 = 68.0;
@@ -121,15 +121,8 @@ impl Points<'_> {
             let at = (left + row.width / 2.0, bottom + 8.0);
             canvas.text(&place.to_string(), at, INK, (HPos::Center, VPos::Top))?;
         }
-        for (value, label) in axis.ticks() {
-            let y = axis.at(value);
-            canvas.line(&[(LEFT, y), (right, y)], GRID, 1)?;
-            canvas.text(&label, (LEFT - 8.0, y), INK, (HPos::Right, VPos::Center))?;
-        }
-        if let Some(value) = self.reference {
-            let y = axis.at(value * self.unit.factor);
-            canvas.line(&[(LEFT, y), (right, y)], GRAY, 2)?;
-        }
+        let reference = self.reference.map(|value| value * self.unit.factor);
+        grid(canvas, &axis, (LEFT, right), reference)?;
         canvas.line(&[(LEFT, row.top), (LEFT, bottom), (right, bottom)], INK, 1)?;
         let scale = if axis.is_logarithmic() {
             ", logarithmic axis"

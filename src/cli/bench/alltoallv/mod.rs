@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::options::{Sizes, at_least_one};
+use super::options::{PeerSizes, at_least_one};
 use super::samples::{Samples, Summary};
 use super::{Failure, Header, Result, check_at_root, is_oversubscribed, write_json};
 use crate::alltoallv::{Own, Plan, Variant};
@@ -22,14 +22,8 @@ use totals::Totals;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Bytes to each peer, doubling from MIN to MAX.
-    #[arg(
-        short = 'm',
-        long = "sizes",
-        value_name = "MIN:MAX",
-        default_value = "8:1MiB"
-    )]
-    sizes: Sizes,
+    #[command(flatten)]
+    each: PeerSizes,
     /// Measured exchanges of each variant, in turns.
     #[arg(short, long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
     iterations: usize,
@@ -104,7 +98,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
     let (mut rows, mut totals) = (Vec::new(), Vec::new());
     let sizes: Vec<usize> = match arguments.pattern {
         Pattern::Matrix(_) => vec![size_of::<f64>()],
-        _ => arguments.sizes.iter().collect(),
+        _ => arguments.each.sizes.iter().collect(),
     };
     for size in sizes {
         let counts = arguments.pattern.counts(size, world.size());
