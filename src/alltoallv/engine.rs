@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::node::Node;
 use super::pieces::{Piece, Pieces};
-use super::puts::{Pscw, Puts};
+use super::puts::{Pscw, Puts, unconfirmed};
 use super::standard::Arguments;
 use super::{Buffers, Result, Variant};
 use crate::mpi::error::mpi;
@@ -45,6 +45,7 @@ enum Kind<T: Element> {
     Lock(Window<T>, Puts<T>),
     Once {
         locks: bool,
+        unconfirmed: Vec<bool>,
     },
     Pscw(Pscw<T>),
     Node(Box<Node<T>>),
@@ -58,7 +59,7 @@ fn far_first(communicator: &Communicator, pieces: &mut Pieces) -> mpi::Result<()
 }
 
 /// Which ranks are on this rank's node. Collective.
-fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
+pub(super) fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
     let node = communicator.split_shared()?;
     let places = places(communicator, &node)?;
     node.free()?;
@@ -114,12 +115,12 @@ impl<T: Element> Engine<T> {
             }
             Variant::Fence | Variant::FenceHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends)?;
+                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator)?)?;
                 Kind::Fence(window, puts)
             }
             Variant::Lock | Variant::LockHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends)?;
+                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator)?)?;
                 // SAFETY: no epoch is open on the window. This one is closed before it is freed.
                 unsafe {
                     mpi!(MPI_Win_lock_all(
@@ -129,8 +130,10 @@ impl<T: Element> Engine<T> {
                 }
                 Kind::Lock(window, puts)
             }
-            Variant::FenceOnce => Kind::Once { locks: false },
-            Variant::LockOnce => Kind::Once { locks: true },
+            Variant::FenceOnce | Variant::LockOnce => Kind::Once {
+                locks: variant == Variant::LockOnce,
+                unconfirmed: unconfirmed(communicator)?,
+            },
             Variant::Pscw => {
                 let window = window()?;
                 let (sends, sources) = (&pieces.sends, &pieces.sources);
@@ -264,58 +267,14 @@ impl<T: Element> Engine<T> {
                 // SAFETY: the same.
                 unsafe { mpi!(MPI_Win_sync(raw)) }
             }
-            Kind::Once { locks } => {
-                let locks = *locks;
-                self.once(locks)
+            Kind::Once { locks, unconfirmed } => {
+                let (communicator, pieces) = (&self.communicator, &self.pieces);
+                // SAFETY: the pieces were checked against the buffers, which are not lent now.
+                unsafe { once(communicator, pieces, self.buffers, (*locks, unconfirmed)) }
             }
             Kind::Pscw(pscw) => pscw.wait(),
             Kind::Node(node) => node.wait(),
         }
-    }
-
-    /// Everything at once: displacements, window, epoch, and its end.
-    fn once(&self, locks: bool) -> mpi::Result<()> {
-        let Buffers {
-            send,
-            receive,
-            receive_length,
-            ..
-        } = self.buffers;
-        let communicator = &self.communicator;
-        let (rank, size) = (communicator.rank(), communicator.size());
-        let mine: Vec<u64> = (0..size)
-            .map(|peer| self.pieces.receive.block(peer).start as u64)
-            .collect();
-        let mut theirs = vec![0; size];
-        communicator.all_to_all(&mine, &mut theirs)?;
-        let base = NonNull::new(receive).unwrap_or(NonNull::dangling());
-        // SAFETY: the buffer is not lent now, and the window is freed before it is.
-        let window =
-            unsafe { Window::<T>::create_raw(communicator, base, receive_length, None, None)? };
-        let raw = window.as_raw();
-        debug_assert!(self.pieces.own.is_none_or(|own| theirs[rank] == own.to));
-        let pieces = self.pieces.sends.iter().map(|piece| Piece {
-            to: theirs[piece.peer],
-            ..*piece
-        });
-        let mut puts = Puts::new(&window, &pieces.collect::<Vec<_>>())?;
-        // SAFETY: each epoch that is opened is closed here, the pieces are checked, and complete at its end.
-        unsafe {
-            if locks {
-                mpi!(MPI_Win_lock_all(sys::MPI_MODE_NOCHECK as c_int, raw))?;
-            } else {
-                mpi!(MPI_Win_fence(sys::MPI_MODE_NOPRECEDE as c_int, raw))?;
-            }
-            puts.start(raw, send)?;
-            puts.confirm(raw)?;
-            if locks {
-                mpi!(MPI_Win_unlock_all(raw))?;
-                communicator.barrier()?;
-            } else {
-                mpi!(MPI_Win_fence(sys::MPI_MODE_NOSUCCEED as c_int, raw))?;
-            }
-        }
-        window.free()
     }
 
     /// Collective and blocking.
@@ -337,6 +296,60 @@ impl<T: Element> Engine<T> {
             Kind::Node(node) => node.free(),
         }
     }
+}
+
+/// Everything at once: displacements, window, epoch, and its end.
+///
+/// # Safety
+///
+/// The pieces lie in the buffers, which nobody else uses meanwhile.
+unsafe fn once<T: Element>(
+    communicator: &Communicator,
+    pieces: &Pieces,
+    buffers: Buffers<T>,
+    (locks, unconfirmed): (bool, &[bool]),
+) -> mpi::Result<()> {
+    let Buffers {
+        send,
+        receive,
+        receive_length,
+        ..
+    } = buffers;
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let mine: Vec<u64> = (0..size)
+        .map(|peer| pieces.receive.block(peer).start as u64)
+        .collect();
+    let mut theirs = vec![0; size];
+    communicator.all_to_all(&mine, &mut theirs)?;
+    let base = NonNull::new(receive).unwrap_or(NonNull::dangling());
+    // SAFETY: the buffer is not lent now, and the window is freed before it is.
+    let window =
+        unsafe { Window::<T>::create_raw(communicator, base, receive_length, None, None)? };
+    let raw = window.as_raw();
+    debug_assert!(pieces.own.is_none_or(|own| theirs[rank] == own.to));
+    let sends = pieces.sends.iter().map(|piece| Piece {
+        to: theirs[piece.peer],
+        ..*piece
+    });
+    let sends: Vec<Piece> = sends.collect();
+    let mut puts = Puts::new(&window, &sends, unconfirmed)?;
+    // SAFETY: each epoch that is opened is closed here, the pieces are checked, and complete at its end.
+    unsafe {
+        if locks {
+            mpi!(MPI_Win_lock_all(sys::MPI_MODE_NOCHECK as c_int, raw))?;
+        } else {
+            mpi!(MPI_Win_fence(sys::MPI_MODE_NOPRECEDE as c_int, raw))?;
+        }
+        puts.start(raw, send)?;
+        puts.confirm(raw)?;
+        if locks {
+            mpi!(MPI_Win_unlock_all(raw))?;
+            communicator.barrier()?;
+        } else {
+            mpi!(MPI_Win_fence(sys::MPI_MODE_NOSUCCEED as c_int, raw))?;
+        }
+    }
+    window.free()
 }
 
 /// An index into a buffer of this rank.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use super::engine::{on_this_node, places};
 use super::pieces::Piece;
 use super::zero;
 use crate::mpi::datatype::int;
@@ -13,8 +14,8 @@ use crate::sys;
 /// The puts of an exchange.
 pub(super) struct Puts<T> {
     puts: Vec<Put>,
-    /// Room for an element of each target, where the end of a put does not mean that it has the data (decision record 22).
-    confirmed: Vec<T>,
+    /// Those of them whose end does not mean that the target has the data, and room for an element of each.
+    unconfirmed: Vec<(Put, T)>,
 }
 
 /// An `MPI_Put` of one piece.
@@ -26,14 +27,30 @@ struct Put {
     to: sys::MPI_Aint,
 }
 
-/// Whether what ends a put with this provider says nothing about its target.
-fn is_unconfirmed() -> bool {
-    Environment::provider().is_some_and(|provider| provider.starts_with("tcp"))
+/// For each rank, whether what ends a put says nothing about whether it has the data (decision record 22): with tcp, those
+/// that MPICH does not reach through shared memory. It does reach those on this node that were started together with this
+/// process. Collective.
+pub(super) fn unconfirmed(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
+    let provider = Environment::provider();
+    if provider.is_none_or(|provider| !provider.starts_with("tcp")) {
+        return Ok(vec![false; communicator.size()]);
+    }
+    let near = on_this_node(communicator)?;
+    let world = communicator.environment().world();
+    let together = places(communicator, &world)?;
+    let both = near.iter().zip(&together);
+    Ok(both
+        .map(|(near, together)| !near || together.is_none())
+        .collect())
 }
 
 impl<T: Element> Puts<T> {
-    /// Checks each against what its target exposes.
-    pub(super) fn new(window: &Window<T>, pieces: &[Piece]) -> mpi::Result<Self> {
+    /// Checks each against what its target exposes. `unconfirmed` is what the function of that name says.
+    pub(super) fn new(
+        window: &Window<T>,
+        pieces: &[Piece],
+        unconfirmed: &[bool],
+    ) -> mpi::Result<Self> {
         const CALL: &str = "MPI_Put";
         let put = |piece: &Piece| {
             Ok(Put {
@@ -43,9 +60,12 @@ impl<T: Element> Puts<T> {
                 to: window.displacement(CALL, piece.peer, piece.to, piece.count as u64)?,
             })
         };
+        let puts: Vec<Put> = pieces.iter().map(put).collect::<mpi::Result<_>>()?;
+        let asked = pieces.iter().zip(&puts);
+        let asked = asked.filter(|(piece, _)| unconfirmed[piece.peer]);
         Ok(Self {
-            puts: pieces.iter().map(put).collect::<mpi::Result<_>>()?,
-            confirmed: vec![zero(); if is_unconfirmed() { pieces.len() } else { 0 }],
+            unconfirmed: asked.map(|(_, put)| (*put, zero())).collect(),
+            puts,
         })
     }
 
@@ -72,7 +92,7 @@ impl<T: Element> Puts<T> {
         Ok(())
     }
 
-    /// Asks each target for an element behind the data where the end of a put says nothing: requests of one process to
+    /// Asks those targets for an element behind the data of which the end of a put says nothing: requests of one process to
     /// another one are served in order, so that the answer says that the data is there.
     ///
     /// # Safety
@@ -81,7 +101,7 @@ impl<T: Element> Puts<T> {
     #[inline]
     pub(super) unsafe fn confirm(&mut self, window: sys::MPI_Win) -> mpi::Result<()> {
         let kind = T::KIND.as_raw();
-        for (put, place) in self.puts.iter().zip(&mut self.confirmed) {
+        for (put, place) in &mut self.unconfirmed {
             let place = (&raw mut *place).cast();
             // SAFETY: the element was just put, so that the target exposes it; its place lives as long as the plan.
             unsafe { mpi!(MPI_Get(place, 1, kind, put.peer, put.to, 1, kind, window))? };
@@ -106,6 +126,7 @@ impl<T: Element> Pscw<T> {
         sends: &[Piece],
         sources: &[usize],
     ) -> mpi::Result<Self> {
+        let unconfirmed = unconfirmed(communicator)?;
         let all = communicator.group()?;
         let group = |ranks: &[usize]| {
             let some = !ranks.is_empty();
@@ -113,7 +134,7 @@ impl<T: Element> Pscw<T> {
         };
         let targets: Vec<usize> = sends.iter().map(|piece| piece.peer).collect();
         Ok(Self {
-            puts: Puts::new(&window, sends)?,
+            puts: Puts::new(&window, sends, &unconfirmed)?,
             window,
             targets: group(&targets)?,
             sources: group(sources)?,
