@@ -39,7 +39,7 @@ pub struct Exchange {
     pub rank_min_s: f64,
     /// The same: the greatest.
     pub rank_max_s: f64,
-    /// Setting it up, the longest of any rank.
+    /// Setting it up, the longest of any rank: the median where totals were measured, else a single time.
     pub init_s: f64,
     /// How often it is as fast as `MPI_Alltoallv` in the same run, at the median.
     pub speed_up: Option<f64>,

@@ -151,7 +151,7 @@ pub(super) fn run(environment: &Environment, arguments: &Arguments) -> Result<()
                 error: String::new(),
             });
         }
-        totals.extend(several.into_iter().map(|(variant, total)| Total {
+        totals.extend(several.several.into_iter().map(|(variant, total)| Total {
             variant: variant.to_string(),
             pattern: arguments.pattern.to_string(),
             buffers: arguments.buffers.name().to_owned(),
@@ -287,9 +287,13 @@ fn measure_all<K>(
 where
     Plan<u8, K>: Exchange,
 {
-    let measured = measure(world, arguments, variants, counts, &init)?;
-    let several = totals::measure(world, &arguments.break_even, variants, counts, &init)?;
-    Ok((measured, several))
+    let mut measured = measure(world, arguments, variants, counts, &init)?;
+    let totals = totals::measure(world, &arguments.break_even, variants, counts, &init)?;
+    // One setup, the very first of a process at that, says little.
+    for (one, (_, setup_s)) in measured.iter_mut().zip(&totals.setups) {
+        one.init_s = *setup_s;
+    }
+    Ok((measured, totals))
 }
 
 /// All variants in turns, with one size. Collective.

@@ -18,8 +18,14 @@ pub(super) struct Several {
     pub(super) samples: usize,
 }
 
-/// Each variant with each number of exchanges.
-pub(super) type Totals = Vec<(Variant, Several)>;
+/// What was measured of all variants.
+#[derive(Default)]
+pub(super) struct Totals {
+    /// Each variant with each number of exchanges.
+    pub(super) several: Vec<(Variant, Several)>,
+    /// The median of all setups of each variant, the longest of any rank.
+    pub(super) setups: Vec<(Variant, f64)>,
+}
 
 /// All variants in turns. Collective.
 ///
@@ -36,7 +42,8 @@ where
     Plan<u8, K>: Exchange,
 {
     let [send, receive] = counts.layouts(world.rank());
-    let mut found = Vec::new();
+    let mut totals = Totals::default();
+    let mut setups = vec![Vec::new(); variants.len()];
     for &exchanges in numbers {
         let samples = if exchanges < MANY {
             SAMPLES
@@ -50,6 +57,7 @@ where
                 let begun = Instant::now();
                 let mut plan = init(world, variant, (&send, &receive))?;
                 let mut time: Duration = begun.elapsed();
+                setups[at].push(time.as_secs_f64());
                 plan.send_buffer().fill(1);
                 world.barrier()?;
                 let begun = Instant::now();
@@ -63,14 +71,24 @@ where
         }
         world.all_reduce(&mut times, Operation::Maximum)?;
         for (&variant, times) in variants.iter().zip(times.chunks_mut(samples)) {
-            times.sort_by(f64::total_cmp);
             let several = Several {
                 exchanges,
-                median_s: times[samples / 2],
+                median_s: median(times),
                 samples,
             };
-            found.push((variant, several));
+            totals.several.push((variant, several));
         }
     }
-    Ok(found)
+    for (&variant, setups) in variants.iter().zip(&mut setups) {
+        if !setups.is_empty() {
+            world.all_reduce(setups, Operation::Maximum)?;
+            totals.setups.push((variant, median(setups)));
+        }
+    }
+    Ok(totals)
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
