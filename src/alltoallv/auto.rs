@@ -257,7 +257,8 @@ fn drop_slow<T: Element>(candidates: &mut Vec<Candidate<T>>, factor: f64) -> mpi
 ///
 /// # Safety
 ///
-/// As for [`Engine::new`]; the receive buffer is valid, though variants with memory of their own do not use it if the plan makes its buffers.
+/// As for [`Engine::new`]; the receive buffer is valid, though variants with memory of their own do not use it where the plan
+/// makes its buffers.
 unsafe fn race<T: Element>(
     communicator: &Communicator,
     pieces: &Pieces,
@@ -320,12 +321,13 @@ pub(super) unsafe fn choose<T: Element>(
 ) -> Result<(Variant, Engine<T>)> {
     let shape = shape::<T>(communicator, pieces, own)?;
     let variants = named(communicator, &shape)?;
-    if own && variants.len() > 1 {
+    let tries = variants.len() > 1;
+    if own && tries {
         // SAFETY: the layouts were checked against the buffers, which are the plan's.
         unsafe { touch(pieces, buffers.send) };
     }
     // SAFETY: the layout was checked against the buffer, which nobody uses yet.
-    let saved = unsafe { Saved::of(&pieces.receive, buffers.receive) };
+    let saved = tries.then(|| unsafe { Saved::of(&pieces.receive, buffers.receive) });
     // SAFETY: the caller's promise.
     let candidates = unsafe { race(communicator, pieces, buffers, &shape, &variants, TRIAL)? };
     let mut fastest = None;
@@ -341,9 +343,11 @@ pub(super) unsafe fn choose<T: Element>(
     } else {
         buffers.receive
     };
-    // SAFETY: the layout fits every memory that an engine makes for it, and what it was given. Others write it after this
-    // rank's next start.
-    unsafe { saved.put_back(memory) };
+    if let Some(saved) = saved {
+        // SAFETY: the layout fits every memory that an engine makes for it, and what it was given. Others write it after
+        // this rank's next start.
+        unsafe { saved.put_back(memory) };
+    }
     Ok((fastest.variant, fastest.engine))
 }
 
