@@ -15,8 +15,8 @@ use crate::mpi::{self, Communicator, Element, Operation};
 
 /// How long exchanges are tried at an init; a round that has begun is ended.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Exchanges of each candidate before the others' turn counts: the first one touches the memory.
-const WARM_UP: usize = 2;
+/// Exchanges of each candidate before those that count, but for the last of them: the first two touch the memory.
+const WARM_UP: usize = 3;
 /// After its warm-up, a candidate that takes so many times as long as the best is out.
 const HOPELESS: f64 = 4.0;
 const MOST_ROUNDS: usize = 64;

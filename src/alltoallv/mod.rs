@@ -33,6 +33,7 @@ mod auto;
 mod bell;
 mod engine;
 mod in_place;
+mod lanes;
 mod node;
 mod pieces;
 mod puts;

@@ -3,7 +3,8 @@
 //! A rank's part of the shared memory begins with two counters. `ready` is the number of exchanges that it has started: from
 //! then on its receive buffer may be written. `arrived` counts the pieces that others have written. A sender copies a piece
 //! when the receiver is ready for this exchange, then counts it; the receiver waits until all of this exchange's pieces are
-//! counted. Nobody waits for a rank without data for it. The counters are never set back. Where a node has more ranks than
+//! counted. Nobody waits for a rank without data for it. The counters are never set back. What goes to a caller's buffer
+//! comes through [`super::lanes`] instead. Where a node has more ranks than
 //! cores, one that waits sleeps until its bell is rung.
 
 use std::ptr::NonNull;
@@ -14,9 +15,9 @@ use super::Buffers;
 use super::aggregated::{Messages, Nodes};
 use super::bell::Bell;
 use super::engine::{place, places};
-use super::pieces::{Piece, Pieces, span};
+use super::lanes::{self, Lane, Lanes};
+use super::pieces::{Piece, Pieces};
 use super::puts::Pscw;
-use crate::mpi::collective::BlockLayout;
 use crate::mpi::request::{Nothing, OwnedRequest};
 use crate::mpi::window::Window;
 use crate::mpi::{self, Communicator, Element, Operation};
@@ -32,7 +33,7 @@ struct Counters {
 #[repr(C, align(128))]
 pub(super) struct Line(pub(super) AtomicU64);
 
-/// Bytes before the buffer in a part.
+/// Bytes of the counters at the begin of a part.
 const HEAD: usize = size_of::<Counters>();
 /// Parts begin at pages.
 const PAGE: usize = 4096;
@@ -57,7 +58,8 @@ pub(super) struct Node<T: Element> {
     shared: Window<u8>,
     communicator: Communicator,
     counters: NonNull<Counters>,
-    memory: *mut T,
+    /// Where what is received goes: part of the shared memory, or the caller's buffer.
+    received: *mut T,
     peers: Vec<Peer<T>>,
     /// What this rank keeps: from, to, count.
     own: Option<(usize, usize, usize)>,
@@ -66,10 +68,8 @@ pub(super) struct Node<T: Element> {
     exchange: u64,
     outside: Outside<T>,
     send: *const T,
-    /// Where the caller wants it.
-    copy_to: *mut T,
-    /// What is copied there: from, to, count.
-    blocks: Vec<(usize, usize, usize)>,
+    /// Instead of peers and sources, where any rank receives into a caller's buffer.
+    lanes: Lanes<T>,
     /// Whether the node has more ranks than cores, by what any of its ranks knows.
     crowded: bool,
     /// A receive that stays open, to test.
@@ -97,103 +97,143 @@ impl<T: Element> Node<T> {
         aggregate: bool,
     ) -> mpi::Result<Self> {
         let node = communicator.split_shared()?;
-        // What is copied to the caller lies packed: no gap of the caller's layout takes shared memory.
-        let held = if buffers.receive.is_null() {
-            pieces.receive.clone()
-        } else {
-            BlockLayout::packed(pieces.receive.counts().to_vec())
-        };
-        let length = span(&held);
-        let starts = (0..communicator.size()).map(|rank| held.block(rank).start as u64);
-        let mut places_there = vec![0; communicator.size()];
-        communicator.all_to_all(&starts.collect::<Vec<_>>(), &mut places_there)?;
-        let bytes = HEAD + length * size_of::<T>() + align_of::<Counters>();
-        let bytes = bytes.next_multiple_of(PAGE);
-        // The counters are written, and where they may lie; the first exchange touches the rest.
-        let shared = Window::<u8>::allocate_shared_with(&node, bytes, None, 2 * HEAD)?;
-        let base = shared.memory().as_ptr();
         let places = places(communicator, &node)?;
-        let part = |rank: usize| -> mpi::Result<(NonNull<Counters>, *mut T)> {
-            let part = shared.shared(rank)?.as_ptr();
-            parts_of(part)
-        };
-        let (counters, memory) = parts_of(base)?;
-        let mut peers = Vec::new();
-        let mut far = Vec::new();
-        for piece in &pieces.sends {
-            let piece = &Piece {
-                to: places_there[piece.peer],
-                ..*piece
-            };
-            let Some(rank) = places[piece.peer] else {
-                far.push(*piece);
-                continue;
-            };
-            let (counters, memory) = part(rank)?;
-            peers.push(Peer {
-                counters,
-                // The receiver's layout was checked against its own buffer.
-                destination: memory.wrapping_add(place(piece.to)),
-                from: piece.from,
-                count: piece.count,
-                done: true,
-            });
-        }
-        let (near, far_sources): (Vec<usize>, Vec<usize>) = pieces
-            .sources
-            .iter()
-            .partition(|&&rank| places[rank].is_some());
-        let sources = near.into_iter().filter_map(|rank| places[rank]);
-        let sources = sources.map(|rank| Ok(part(rank)?.0));
-        let sources = sources.collect::<mpi::Result<_>>()?;
+        let near = |rank: &usize| places[*rank].is_some();
+        let (near_sources, far_sources): (Vec<usize>, Vec<usize>) =
+            pieces.sources.iter().partition(|&rank| near(rank));
+        let (near_sends, far_sends): (Vec<Piece>, Vec<Piece>) =
+            pieces.sends.iter().partition(|piece| near(&piece.peer));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let callers = !buffers.receive.is_null();
         let mut any = [
-            u64::from(!far.is_empty() || !far_sources.is_empty()),
+            u64::from(!far_sends.is_empty() || !far_sources.is_empty()),
             u64::from(node.size() > cores),
+            u64::from(callers),
         ];
         communicator.all_reduce(&mut any, Operation::Maximum)?;
-        let outside = if any[0] == 0 {
+        let [any_far, crowded, by_lanes] = any.map(|any| any != 0);
+
+        // A part: counters, those of lanes, their slots, and the memory for what is received. It may begin anywhere.
+        let mut lanes_at = vec![0_u64; 2 * communicator.size()];
+        let mut end = HEAD;
+        if by_lanes {
+            for &rank in &near_sources {
+                lanes_at[2 * rank] = end as u64;
+                end += lanes::HEAD;
+            }
+        }
+        let heads = end;
+        if by_lanes {
+            for &rank in &near_sources {
+                lanes_at[2 * rank + 1] = end as u64;
+                end += lanes::bytes_of::<T>(pieces.receive.counts()[rank]);
+            }
+        }
+        let length = if callers { 0 } else { buffers.receive_length };
+        let bytes = end + length * size_of::<T>() + align_of::<Counters>();
+        let bytes = bytes.next_multiple_of(PAGE);
+        // The counters are written, and where they may lie; the first exchange touches the rest.
+        let zeroed = heads + align_of::<Counters>();
+        let shared = Window::<u8>::allocate_shared_with(&node, bytes, None, zeroed)?;
+        let memory = head_of(shared.memory().as_ptr())
+            .wrapping_add(end)
+            .cast::<T>();
+        let counters = counters_of(shared.memory().as_ptr())?;
+        let part = |rank: usize| -> mpi::Result<*mut u8> {
+            let rank = places[rank].unwrap_or(0);
+            Ok(shared.shared(rank)?.as_ptr())
+        };
+        let received = if callers { buffers.receive } else { memory };
+
+        let mut peers = Vec::new();
+        let mut sources = Vec::new();
+        let mut lanes = Lanes {
+            out: Vec::new(),
+            into: Vec::new(),
+        };
+        if by_lanes {
+            let mut lanes_there = vec![0; 2 * communicator.size()];
+            communicator.all_to_all(&lanes_at, &mut lanes_there)?;
+            // The other end's bell; the lane lies in the receiver's part.
+            let lane = |peer: usize, receiver: *mut u8, at: &[u64], buffer: usize, count: usize| {
+                let head = head_of(receiver);
+                let at = |word: usize| head.wrapping_add(place(at[2 * peer + word]));
+                let bell = counters_of(part(peer)?)?;
+                // SAFETY: the counters live as long as this value, as what is shared does.
+                let bell = NonNull::from(unsafe { &bell.as_ref().bell });
+                let counters = NonNull::new(at(0).cast()).ok_or_else(no_memory)?;
+                let slots = NonNull::new(at(1).cast()).ok_or_else(no_memory)?;
+                // SAFETY: the receiver has laid the lane out for the count, which both sides were found to agree on, and has
+                // written zeros to its counters.
+                Ok::<_, mpi::Error>(unsafe { Lane::new((counters, slots), bell, buffer, count) })
+            };
+            for piece in &near_sends {
+                let (peer, from, count) = (piece.peer, piece.from, piece.count);
+                lanes
+                    .out
+                    .push(lane(peer, part(peer)?, &lanes_there, from, count)?);
+            }
+            for &peer in &near_sources {
+                let block = pieces.receive.block(peer);
+                let mine = shared.memory().as_ptr();
+                lanes
+                    .into
+                    .push(lane(peer, mine, &lanes_at, block.start, block.len())?);
+            }
+        } else {
+            for piece in &near_sends {
+                let part = part(piece.peer)?;
+                let memory = head_of(part).wrapping_add(HEAD).cast::<T>();
+                peers.push(Peer {
+                    counters: counters_of(part)?,
+                    // The receiver's layout was checked against its own buffer.
+                    destination: memory.wrapping_add(place(piece.to)),
+                    from: piece.from,
+                    count: piece.count,
+                    done: true,
+                });
+            }
+            for &rank in &near_sources {
+                sources.push(counters_of(part(rank)?)?);
+            }
+        }
+        let outside = if !any_far {
             Outside::Nothing
         } else if aggregate {
             let nodes = Nodes::find(communicator, &places)?;
-            let receives = far_sources.into_iter().map(|rank| (rank, held.block(rank)));
+            let receives = far_sources.into_iter();
+            let receives = receives.map(|rank| (rank, pieces.receive.block(rank)));
             let receives: Vec<_> = receives.collect();
-            let messages = Messages::new(communicator, &node, &nodes, &far, &receives)?;
+            let messages = Messages::new(communicator, &node, &nodes, &far_sends, &receives)?;
             Outside::Together(messages)
         } else {
-            let base = NonNull::new(memory).unwrap_or(NonNull::dangling());
-            // SAFETY: the memory is part of the shared window, which is freed after this one.
+            let base = NonNull::new(received).unwrap_or(NonNull::dangling());
+            let length = buffers.receive_length;
+            // SAFETY: the memory is the caller's, or part of the shared window, which is freed after this one.
             let window = unsafe { Window::create_raw(communicator, base, length, None, None)? };
-            Outside::Each(Pscw::new(communicator, window, &far, &far_sources)?)
+            Outside::Each(Pscw::new(communicator, window, &far_sends, &far_sources)?)
         };
-        let blocks = (0..communicator.size()).map(|rank| {
-            let to = pieces.receive.block(rank);
-            (held.block(rank).start, to.start, to.len())
-        });
         let alone = communicator.environment().self_communicator().duplicate()?;
         Ok(Self {
             open: alone.ireceive(Nothing, 0, 0)?,
             alone,
             counters,
-            memory,
             peers,
-            own: pieces
-                .own
-                .map(|own| (own.from, held.block(communicator.rank()).start, own.count)),
+            own: pieces.own.map(|own| (own.from, place(own.to), own.count)),
             sources,
+            lanes,
             exchange: 0,
             outside,
             send: buffers.send.cast_const(),
-            copy_to: buffers.receive,
-            blocks: blocks.filter(|&(_, _, count)| count > 0).collect(),
-            crowded: any[1] != 0,
+            received,
+            crowded,
             shared,
             communicator: node,
         })
     }
 
     pub(super) fn memory(&self) -> *mut T {
-        self.memory
+        self.received
     }
 
     fn counters(&self) -> &Counters {
@@ -210,6 +250,7 @@ impl<T: Element> Node<T> {
         for peer in &mut self.peers {
             peer.done = false;
         }
+        self.lanes.start();
         self.counters()
             .ready
             .0
@@ -228,7 +269,7 @@ impl<T: Element> Node<T> {
         }
         if let Some((from, to, count)) = self.own {
             // SAFETY: the layouts were checked against the buffers. Others write other blocks.
-            unsafe { std::ptr::copy_nonoverlapping(send.add(from), self.memory.add(to), count) };
+            unsafe { std::ptr::copy_nonoverlapping(send.add(from), self.received.add(to), count) };
         }
         self.is_complete()?;
         Ok(())
@@ -266,9 +307,11 @@ impl<T: Element> Node<T> {
         let expected = self.exchange * self.sources.len() as u64;
         let mut complete =
             self.copy() && self.counters().arrived.0.load(Ordering::Acquire) >= expected;
+        // SAFETY: the layouts were checked against the buffers, which are not lent now.
+        complete &= unsafe { self.lanes.advance(self.send, self.received, self.crowded) };
         if let Outside::Together(messages) = &mut self.outside {
             // SAFETY: the layouts were checked against the buffers, which are not lent now.
-            complete &= unsafe { messages.advance(self.send, self.memory)? };
+            complete &= unsafe { messages.advance(self.send, self.received)? };
         }
         Ok(complete)
     }
@@ -310,18 +353,6 @@ impl<T: Element> Node<T> {
         if let Outside::Each(epochs) = &mut self.outside {
             epochs.wait()?;
         }
-        if !self.copy_to.is_null() {
-            for &(from, to, count) in &self.blocks {
-                // SAFETY: the caller's buffer is as long as its layout needs; nobody writes the shared one now.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        self.memory.add(from),
-                        self.copy_to.add(to),
-                        count,
-                    );
-                }
-            }
-        }
         Ok(())
     }
 
@@ -341,14 +372,15 @@ impl<T: Element> Node<T> {
     }
 }
 
-/// The counters and the buffer in a part. MPI may give any alignment, but the same in every process: it maps whole pages.
-fn parts_of<T>(part: *mut u8) -> mpi::Result<(NonNull<Counters>, *mut T)> {
-    let head = part.wrapping_add(part.align_offset(align_of::<Counters>()));
-    match NonNull::new(head.cast::<Counters>()) {
-        Some(counters) => Ok((counters, head.wrapping_add(HEAD).cast())),
-        None => Err(mpi::Error::state(
-            "MPI_Win_shared_query",
-            "MPI gave no memory",
-        )),
-    }
+/// Where a part's counters begin. MPI may give any alignment, but the same in every process: it maps whole pages.
+fn head_of(part: *mut u8) -> *mut u8 {
+    part.wrapping_add(part.align_offset(align_of::<Counters>()))
+}
+
+fn counters_of(part: *mut u8) -> mpi::Result<NonNull<Counters>> {
+    NonNull::new(head_of(part).cast()).ok_or_else(no_memory)
+}
+
+fn no_memory() -> mpi::Error {
+    mpi::Error::state("MPI_Win_shared_query", "MPI gave no memory")
 }

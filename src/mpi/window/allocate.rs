@@ -82,13 +82,19 @@ impl<T: Element> Window<T> {
     }
 
     /// As [`Window::allocate_shared`], but only the first `zeroed` elements are written. The others are pages that the
-    /// system has given afresh: MPICH maps a new file for each window. They take no memory before they are used.
+    /// system has given afresh: MPICH maps a new file for each window of several processes. They take no memory before they
+    /// are used. A process alone gets memory from the heap, which is written as a whole.
     pub(crate) fn allocate_shared_with(
         communicator: &Communicator,
         length: usize,
         info: Option<&Info>,
         zeroed: usize,
     ) -> Result<Self> {
+        let zeroed = if communicator.size() == 1 {
+            length
+        } else {
+            zeroed
+        };
         let info = info.map_or(sys::MALLEUS_INFO_NULL, Info::as_raw);
         // SAFETY: the call writes a pointer to where the first address leads, and the handle to the second.
         let allocate = |bytes, base, raw| unsafe {
