@@ -16,7 +16,7 @@ use crate::latency;
 use crate::mpi::Environment;
 use crate::redistribute::{Method, Variant};
 use crate::workload::cg::{Error, Progress, Solver};
-use crate::workload::halo::Exchange;
+use crate::workload::halo::HaloExchange;
 use crate::workload::matrix::Problem;
 
 #[derive(Debug, clap::Args)]
@@ -33,8 +33,8 @@ pub(super) struct Arguments {
     method: Variant,
     /// How the vector's elements that a rank's rows need come to it in each iteration: p2p (messages between neighbours), or
     /// alltoallv:VARIANT, a persistent Alltoallv (the variants are those of bench alltoallv).
-    #[arg(long, value_name = "EXCHANGE", default_value_t = Exchange::Messages)]
-    exchange: Exchange,
+    #[arg(long, value_name = "EXCHANGE", default_value_t = HaloExchange::Messages)]
+    exchange: HaloExchange,
     /// While the matrix moves in the background, call MPI at checkpoints only, not from a helper thread as well.
     #[arg(long)]
     no_progress: bool,
@@ -91,7 +91,7 @@ struct Report {
     /// Whether a node had more active ranks than cores at any time.
     oversubscribed: bool,
     variant: Variant,
-    exchange: Exchange,
+    exchange: HaloExchange,
     lean: bool,
     #[serde(flatten)]
     resizes: Resizes,

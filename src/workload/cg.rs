@@ -7,7 +7,7 @@
 
 use super::distributed::{DistributedMatrix, Source, inverse_diagonal};
 use super::exact_sum::ExactSum;
-use super::halo::{Exchange, Halo};
+use super::halo::{Halo, HaloExchange};
 use super::matrix::{Problem, spmv};
 use crate::alltoallv;
 use crate::job::{self, Array, Checkpoint, ConstantArray, Job, Outcome, Replicated};
@@ -44,7 +44,7 @@ pub enum Error {
     Mpi(#[from] mpi::Error),
     /// The exchange of the halo failed.
     #[error(transparent)]
-    Exchange(#[from] alltoallv::Error),
+    Halo(#[from] alltoallv::Error),
     /// The matrix could not be distributed.
     #[error(transparent)]
     Redistribute(#[from] redistribute::Error),
@@ -57,7 +57,7 @@ impl Error {
         match self {
             Self::Matrix(_) | Self::NotPositiveDefinite { .. } | Self::Diagonal { .. } => true,
             Self::Job(error) => error.leaves_job_whole(),
-            Self::Exchange(error) => !matches!(error, alltoallv::Error::Mpi(_)),
+            Self::Halo(error) => !matches!(error, alltoallv::Error::Mpi(_)),
             Self::Mpi(_) | Self::Redistribute(_) => false,
         }
     }
@@ -82,7 +82,7 @@ pub struct Solver {
     rho: Replicated<f64>,
     /// r·r.
     residual: Replicated<f64>,
-    exchange: Exchange,
+    exchange: HaloExchange,
     halo: Option<Halo>,
     /// Seconds in exchanges of halos that are gone, of the slowest rank.
     exchange_s: f64,
@@ -114,7 +114,7 @@ impl Solver {
         job: &mut Job,
         problem: &Problem,
         jacobi: bool,
-        exchange: Exchange,
+        exchange: HaloExchange,
     ) -> Result<Self, Error> {
         let source = if job.is_first_start() {
             Some(Source::open(job, problem)?)

@@ -19,7 +19,7 @@ const TAG: i32 = 1;
 /// How elements travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
-pub enum Exchange {
+pub enum HaloExchange {
     /// Messages between neighbours.
     #[default]
     Messages,
@@ -27,7 +27,7 @@ pub enum Exchange {
     Alltoallv(Variant),
 }
 
-impl fmt::Display for Exchange {
+impl fmt::Display for HaloExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Messages => f.write_str("p2p"),
@@ -36,8 +36,8 @@ impl fmt::Display for Exchange {
     }
 }
 
-impl From<Exchange> for String {
-    fn from(exchange: Exchange) -> Self {
+impl From<HaloExchange> for String {
+    fn from(exchange: HaloExchange) -> Self {
         exchange.to_string()
     }
 }
@@ -46,14 +46,14 @@ impl From<Exchange> for String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown exchange {name:?}; the exchanges are p2p, {}",
-    Variant::ALL.map(|variant| Exchange::Alltoallv(variant).to_string()).join(", ")
+    Variant::ALL.map(|variant| HaloExchange::Alltoallv(variant).to_string()).join(", ")
 )]
 pub struct UnknownExchange {
     /// The name that was given.
     pub name: String,
 }
 
-impl FromStr for Exchange {
+impl FromStr for HaloExchange {
     type Err = UnknownExchange;
 
     fn from_str(name: &str) -> Result<Self, UnknownExchange> {
@@ -130,7 +130,7 @@ impl Halo {
         communicator: &Communicator,
         rows: &Partition,
         columns: &[u32],
-        exchange: Exchange,
+        exchange: HaloExchange,
     ) -> alltoallv::Result<Self> {
         let index = |index: u64| usize::try_from(index).expect("at most 2^32 rows");
         let range = rows.range(communicator.rank());
@@ -171,13 +171,13 @@ impl Halo {
         let receives = messages(&receive_layout);
         let received_messages = receives.len();
         let transport = match exchange {
-            Exchange::Messages => Transport::Messages {
+            HaloExchange::Messages => Transport::Messages {
                 send_buffer: vec![0.0; asked_columns.len()],
                 receive_buffer: vec![0.0; needed.len()],
                 sends: messages(&send_layout),
                 receives,
             },
-            Exchange::Alltoallv(variant) => {
+            HaloExchange::Alltoallv(variant) => {
                 let plan = Plan::allocate(communicator, variant, &send_layout, &receive_layout)?;
                 Transport::Plan(Some(plan))
             }
@@ -316,16 +316,16 @@ fn exchange_messages(
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, Variant};
+    use super::{HaloExchange, Variant};
 
     #[test]
     fn names_of_exchanges() {
-        let all = Variant::ALL.map(Exchange::Alltoallv);
-        for exchange in all.into_iter().chain([Exchange::Messages]) {
+        let all = Variant::ALL.map(HaloExchange::Alltoallv);
+        for exchange in all.into_iter().chain([HaloExchange::Messages]) {
             assert_eq!(exchange.to_string().parse(), Ok(exchange));
         }
         for name in ["", "alltoallv", "alltoallv:", "alltoallv:rma", "fence"] {
-            let error = name.parse::<Exchange>().expect_err(name).to_string();
+            let error = name.parse::<HaloExchange>().expect_err(name).to_string();
             assert!(error.contains("p2p, alltoallv:standard, "), "{error}");
             assert!(error.ends_with(&all[all.len() - 1].to_string()), "{error}");
         }

@@ -12,7 +12,7 @@ use super::{bar, facts, prior};
 use crate::alltoallv::Variant;
 use crate::cli::bench::options::{PeerSizes, at_least_one};
 use crate::cli::record::{bytes as human, cores};
-use crate::experiment::exchange::{self, Cell, Exchange, Total};
+use crate::experiment::exchange::{self, TimedCell, Timing, Total};
 use crate::experiment::{self, append};
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub(super) struct Arguments {
 /// What a job writes.
 #[derive(Debug, Deserialize)]
 struct Measured {
-    rows: Vec<Exchange>,
+    rows: Vec<Timing>,
     #[serde(default)]
     totals: Vec<Total>,
 }
@@ -63,7 +63,7 @@ impl Arguments {
     pub(super) fn run(&self) -> Result<ExitCode, String> {
         let told = |error: experiment::Error| error.to_string();
         let folder = &self.output;
-        let done: Vec<Exchange> = prior(folder, "runs.csv", self.resume)?;
+        let done: Vec<Timing> = prior(folder, "runs.csv", self.resume)?;
         prior::<Total>(folder, "totals.csv", self.resume)?;
         let cells = self.cells()?;
         let environment = facts([
@@ -97,7 +97,7 @@ impl Arguments {
                     }
                     Err(error) => {
                         let crowded = cell.ranks > cores();
-                        append(&runs, &[Exchange::crashed(cell, crowded, &error)]).map_err(told)?;
+                        append(&runs, &[Timing::crashed(cell, crowded, &error)]).map_err(told)?;
                     }
                 }
             }
@@ -133,7 +133,7 @@ impl Arguments {
     }
 
     /// Whether there is a row for each variant, or one for a job that failed.
-    fn is_finished(&self, cell: &Cell, done: &[Exchange]) -> bool {
+    fn is_finished(&self, cell: &TimedCell, done: &[Timing]) -> bool {
         let rows: Vec<&str> = done
             .iter()
             .filter(|row| row.cell() == *cell)
@@ -143,7 +143,7 @@ impl Arguments {
         rows.contains(&"all") || variants.iter().all(|one| rows.contains(&one.name()))
     }
 
-    fn cells(&self) -> Result<Vec<Cell>, String> {
+    fn cells(&self) -> Result<Vec<TimedCell>, String> {
         let mut patterns: Vec<(String, usize)> = self
             .each
             .sizes
@@ -157,7 +157,7 @@ impl Arguments {
         let mut cells = Vec::new();
         for &ranks in &self.ranks {
             for buffers in &self.buffers {
-                cells.extend(patterns.iter().map(|(pattern, bytes)| Cell {
+                cells.extend(patterns.iter().map(|(pattern, bytes)| TimedCell {
                     ranks,
                     buffers: buffers.clone(),
                     pattern: pattern.clone(),
@@ -181,7 +181,7 @@ impl Arguments {
     }
 
     /// One job; why it gave nothing, where that is so.
-    fn measure(&self, cell: &Cell, hgrm: &Path) -> Result<Result<Measured, String>, String> {
+    fn measure(&self, cell: &TimedCell, hgrm: &Path) -> Result<Result<Measured, String>, String> {
         let told = |error: std::io::Error| error.to_string();
         let [json, said] = [".measured", ".said"].map(|name| self.output.join(name));
         let fits = cell.ranks <= cores();
@@ -237,7 +237,7 @@ impl Arguments {
 }
 
 /// A cell as the name of a folder.
-fn name(cell: &Cell) -> String {
+fn name(cell: &TimedCell) -> String {
     let what = match cell.bytes {
         0 => cell
             .pattern

@@ -237,11 +237,11 @@ fn node_shared(summary: &Summary) -> Option<(bool, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Exchange;
+    use super::super::row::Timing;
     use super::super::sample::{exchange, total};
     use super::*;
 
-    fn found(rows: Vec<Exchange>) -> Vec<(Option<bool>, String)> {
+    fn found(rows: Vec<Timing>) -> Vec<(Option<bool>, String)> {
         let mut totals = Vec::new();
         for row in &rows {
             for exchanges in [1, 10] {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     /// Fence and its other form, where persistence saves so much.
-    fn pair(ranks: usize, size: usize, saved: f64, init_s: f64) -> Vec<Exchange> {
+    fn pair(ranks: usize, size: usize, saved: f64, init_s: f64) -> Vec<Timing> {
         let mut fence = exchange("fence", ranks, size, 1e-3 * (1.0 - saved));
         fence.init_s = init_s;
         vec![fence, exchange("fence-once", ranks, size, 1e-3)]

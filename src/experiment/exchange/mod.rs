@@ -1,6 +1,6 @@
 //! What the evaluation of the persistent Alltoallv (paper P) makes of its measurements.
 //!
-//! [`Exchange`]s and [`Total`]s go to `runs.csv` and `totals.csv` as they are measured, and become a [`Summary`]: the
+//! [`Timing`]s and [`Total`]s go to `runs.csv` and `totals.csv` as they are measured, and become a [`Summary`]: the
 //! break-even model beside what was measured, and whether the paper's claims hold here. [`write()`] makes `summary.json` and
 //! one self-contained `report.html` of it. Nothing here calls MPI.
 
@@ -17,7 +17,7 @@ use std::path::Path;
 use super::{Error, Result};
 
 pub use claims::{Claim, claims};
-pub use row::{Cell, Exchange, Total};
+pub use row::{TimedCell, Timing, Total};
 pub use summary::{BreakEven, Summary};
 
 /// Writes `summary.json` and `report.html` into a folder that exists, and returns what they are made of.
@@ -30,7 +30,7 @@ pub use summary::{BreakEven, Summary};
 pub fn write(
     folder: &Path,
     environment: &[(String, String)],
-    rows: Vec<Exchange>,
+    rows: Vec<Timing>,
     totals: Vec<Total>,
 ) -> Result<Summary> {
     let summary = Summary::new(environment, rows, totals);

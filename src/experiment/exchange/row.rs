@@ -6,7 +6,7 @@ use super::super::csv_file::Line;
 
 /// One variant of one exchange. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exchange {
+pub struct Timing {
     /// As on the command line.
     pub variant: String,
     /// The variant at work, where that is another one.
@@ -76,7 +76,7 @@ pub struct Total {
 
 /// What tells the exchanges of a run apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
+pub struct TimedCell {
     /// Ranks.
     pub ranks: usize,
     /// Whose buffers.
@@ -87,7 +87,7 @@ pub struct Cell {
     pub bytes: usize,
 }
 
-impl Exchange {
+impl Timing {
     /// Whether it has no times that count.
     #[must_use]
     pub fn failed(&self) -> bool {
@@ -96,7 +96,7 @@ impl Exchange {
 
     /// Where it was measured.
     #[must_use]
-    pub fn cell(&self) -> Cell {
+    pub fn cell(&self) -> TimedCell {
         cell(
             self.ranks,
             &self.buffers,
@@ -107,7 +107,7 @@ impl Exchange {
 
     /// The row of a cell that gave no times.
     #[must_use]
-    pub fn crashed(cell: &Cell, oversubscribed: bool, error: &str) -> Self {
+    pub fn crashed(cell: &TimedCell, oversubscribed: bool, error: &str) -> Self {
         Self {
             variant: "all".to_owned(),
             pattern: cell.pattern.clone(),
@@ -128,7 +128,7 @@ impl Exchange {
 impl Total {
     /// Where it was measured.
     #[must_use]
-    pub fn cell(&self) -> Cell {
+    pub fn cell(&self) -> TimedCell {
         cell(
             self.ranks,
             &self.buffers,
@@ -138,8 +138,8 @@ impl Total {
     }
 }
 
-fn cell(ranks: usize, buffers: &str, pattern: &str, bytes: usize) -> Cell {
-    Cell {
+fn cell(ranks: usize, buffers: &str, pattern: &str, bytes: usize) -> TimedCell {
+    TimedCell {
         ranks,
         buffers: buffers.to_owned(),
         pattern: pattern.to_owned(),
@@ -151,7 +151,7 @@ fn cell(ranks: usize, buffers: &str, pattern: &str, bytes: usize) -> Cell {
     }
 }
 
-impl Line for Exchange {
+impl Line for Timing {
     fn empty() -> Self {
         Self {
             variant: String::new(),

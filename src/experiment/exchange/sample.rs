@@ -1,10 +1,10 @@
 //! Rows for tests.
 
 use super::super::csv_file::Line as _;
-use super::row::{Exchange, Total};
+use super::row::{Timing, Total};
 
-pub(super) fn exchange(variant: &str, ranks: usize, bytes: usize, median_s: f64) -> Exchange {
-    Exchange {
+pub(super) fn exchange(variant: &str, ranks: usize, bytes: usize, median_s: f64) -> Timing {
+    Timing {
         variant: variant.to_owned(),
         pattern: "uniform".to_owned(),
         buffers: "own".to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn exchange(variant: &str, ranks: usize, bytes: usize, median_s: f64)
         p99_s: median_s * 2.0,
         validated: true,
         oversubscribed: ranks > 2,
-        ..Exchange::empty()
+        ..Timing::empty()
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::claims::{Claim, claims};
-use super::row::{Exchange, Total};
+use super::row::{Timing, Total};
 
 /// What is persistent, and the form of it that sets everything up each time.
 pub(super) const ONCE: [(&str, &str); 2] = [("fence", "fence-once"), ("lock", "lock-once")];
@@ -39,9 +39,9 @@ pub struct Summary {
     /// Labels and values that head the report.
     pub environment: Vec<(String, String)>,
     /// The rows that count.
-    pub rows: Vec<Exchange>,
+    pub rows: Vec<Timing>,
     /// Those that do not.
-    pub failures: Vec<Exchange>,
+    pub failures: Vec<Timing>,
     /// Times of several exchanges with their setup.
     pub totals: Vec<Total>,
     /// When persistence pays.
@@ -53,10 +53,10 @@ pub struct Summary {
 impl Summary {
     /// Of measured rows: where a variant was measured twice in a cell, the last time counts.
     #[must_use]
-    pub fn new(environment: &[(String, String)], rows: Vec<Exchange>, totals: Vec<Total>) -> Self {
-        let mut last: Vec<Exchange> = Vec::new();
+    pub fn new(environment: &[(String, String)], rows: Vec<Timing>, totals: Vec<Total>) -> Self {
+        let mut last: Vec<Timing> = Vec::new();
         for row in rows {
-            let same = |one: &Exchange| one.cell() == row.cell() && one.variant == row.variant;
+            let same = |one: &Timing| one.cell() == row.cell() && one.variant == row.variant;
             last.retain(|one| !same(one));
             last.push(row);
         }
@@ -64,11 +64,11 @@ impl Summary {
         let measured: Vec<_> = last
             .iter()
             .filter(|row| !row.failed())
-            .map(Exchange::cell)
+            .map(Timing::cell)
             .collect();
         last.retain(|row| row.variant != "all" || !measured.contains(&row.cell()));
-        let (failures, mut rows): (Vec<_>, Vec<_>) = last.into_iter().partition(Exchange::failed);
-        rows.sort_by_key(Exchange::cell);
+        let (failures, mut rows): (Vec<_>, Vec<_>) = last.into_iter().partition(Timing::failed);
+        rows.sort_by_key(Timing::cell);
         let mut latest: Vec<Total> = Vec::new();
         for total in totals {
             let same = |one: &Total| {
@@ -98,7 +98,7 @@ impl Summary {
         (ranks, buffers): Setting<'_>,
         bytes: usize,
         variant: &str,
-    ) -> Option<&Exchange> {
+    ) -> Option<&Timing> {
         self.rows.iter().find(|row| {
             row.pattern == "uniform"
                 && (row.ranks, row.bytes_per_peer) == (ranks, bytes)
@@ -178,7 +178,7 @@ impl Summary {
     }
 
     /// What the model says of a total.
-    pub(super) fn predicted(row: &Exchange, exchanges: usize) -> f64 {
+    pub(super) fn predicted(row: &Timing, exchanges: usize) -> f64 {
         row.init_s + exchanges as f64 * row.median_s
     }
 
@@ -293,7 +293,7 @@ mod tests {
         failed.validated = false;
         let cell = failed.cell();
         let rows = vec![
-            Exchange::crashed(&cell, false, "hung"),
+            Timing::crashed(&cell, false, "hung"),
             exchange("fence", 2, 64, 2e-6),
             failed,
             exchange("fence", 2, 64, 1e-6),

@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         Case::command("alltoallv_four_nodes", |run| on_nodes(run, 8, 4)).seconds(180),
         Case::on_each("alltoallv_many_plans", &[1, 2, 3], many_plans),
         Case::on_each("alltoallv_many_starts", &[2], many_starts),
+        Case::on_each("alltoallv_whose_buffers_differ", &[2, 3], differ),
         Case::on_each("alltoallv_refused", &[1, 2, 3], refused),
         Case::ranks("alltoallv_windows", &[1, 2], windows),
         Case::ranks("worker_that_drops_a_started_plan", &[], drops),
@@ -233,6 +234,48 @@ fn many_plans(communicator: &Communicator) -> Outcome {
         plan.free()?;
     }
     Ok(other.free()?)
+}
+
+/// Some ranks receive into memory of their plans, others into buffers of their own; blocks of several slots of a lane.
+fn differ(communicator: &Communicator) -> Outcome {
+    fn exchanges<K>(
+        mut plan: Plan<u32, K>,
+        rank: usize,
+        (send, receive): (&BlockLayout, &BlockLayout),
+        fill: impl Fn(&mut Plan<u32, K>, usize),
+    ) -> Result<Plan<u32, K>, Box<dyn std::error::Error>> {
+        for start in 0..5 {
+            fill(&mut plan, start);
+            plan.receive_mut().fill(POISON);
+            plan = plan.start()?.wait()?;
+            check(plan.receive(), receive, rank, start)
+                .map_err(|error| format!("{} to send, {error}", send.total()))?;
+        }
+        Ok(plan)
+    }
+    let (rank, size) = (communicator.rank(), communicator.size());
+    for count in [5, 70_000] {
+        let (send, send_length) = layout(&vec![count; size], rank);
+        let (receive, receive_length) = layout(&vec![count; size], 0);
+        for variant in Variant::ALL {
+            if rank % 2 == 0 {
+                let plan = Plan::<u32, _>::allocate(communicator, variant, &send, &receive)?;
+                exchanges(plan, rank, (&send, &receive), |plan, start| {
+                    self::fill(plan.send_mut(), &send, rank, start);
+                })?
+                .free()?;
+            } else {
+                let buffers = (vec![0_u32; send_length], vec![POISON; receive_length]);
+                let (from, to) = ((buffers.0, &send), (buffers.1, &receive));
+                let plan = Plan::over(communicator, variant, from, to)?;
+                exchanges(plan, rank, (&send, &receive), |plan, start| {
+                    self::fill(plan.send_mut(), &send, rank, start);
+                })?
+                .free()?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn many_starts(communicator: &Communicator) -> Outcome {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use malleus::experiment::exchange::{Exchange, Total};
+use malleus::experiment::exchange::{Timing, Total};
 use malleus::experiment::{Group, Run as Row, finished, read};
 
 use super::expect;
@@ -50,7 +50,7 @@ fn exchanges(run: &Run) -> Outcome {
     expect(&said, ended.status.code(), Some(1))?;
     expect(&said, ended.stdout.contains("4 failed"), true)?;
     let csv = output.join("runs.csv");
-    let rows = || -> Result<Vec<Exchange>, Failure> { Ok(read(&csv)?.runs) };
+    let rows = || -> Result<Vec<Timing>, Failure> { Ok(read(&csv)?.runs) };
     let before = rows()?;
     // Two numbers of ranks and kinds of buffers; two sizes and a matrix of all variants and standard, and the failure.
     expect("rows", before.len(), 2 * 2 * (3 * 5 + 1))?;

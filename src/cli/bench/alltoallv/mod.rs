@@ -13,7 +13,7 @@ use super::samples::{Samples, Summary};
 use super::{Failure, Header, Result, check_at_root, is_oversubscribed, write_json};
 use crate::alltoallv::{Own, Plan, Variant};
 use crate::cli::record::{Mpich, Target, bytes as human, check_folder, cores, seconds};
-use crate::experiment::exchange::{Exchange as Row, Total};
+use crate::experiment::exchange::{Timing as Row, Total};
 use crate::latency::Recorder;
 use crate::mpi::collective::BlockLayout;
 use crate::mpi::{Communicator, Environment, Operation};

@@ -6,7 +6,7 @@ use super::super::super::Result;
 use super::super::super::figure::{Draw, Lines};
 use super::super::super::number::{Unit, bytes, significant};
 use super::super::super::report::{Section, figure_of, table, time};
-use super::super::row::Exchange;
+use super::super::row::Timing;
 use super::super::summary::{Setting, Summary};
 use super::{by_place, cell, finding, legend, lines, of_ranks, of_setting, whose};
 
@@ -147,7 +147,7 @@ pub(super) fn over_ranks(summary: &Summary, buffers: &str) -> Result<Option<Sect
 
 pub(super) fn matrices(summary: &Summary, setting: Setting<'_>) -> Result<Option<Section>> {
     let matrices = summary.matrices();
-    let row = |variant: &str, place: usize| -> Option<&Exchange> {
+    let row = |variant: &str, place: usize| -> Option<&Timing> {
         summary.rows.iter().find(|row| {
             (row.ranks, row.buffers.as_str()) == setting
                 && row.pattern == matrices[place]
