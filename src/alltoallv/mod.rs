@@ -149,6 +149,9 @@ impl<T: Element> Plan<T, Own<T>> {
     /// Window memory is filled with zeros, gaps of the receive layout as well, but for that which the ranks of a node share;
     /// with [`Plan::over`] a gap is not touched.
     ///
+    /// Every rank makes its plan by the same function and with the same variant: windows that MPI allocates and windows over
+    /// a caller's memory do not fit together.
+    ///
     /// The layouts are in elements, with a block for each rank of the communicator. [`Variant::Auto`] exchanges what is in the
     /// buffers a few times, unless the machine's [`Table`] decides; the variants that it tries have their windows at once.
     ///
