@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::aggregated::Nodes;
-use super::engine::{Engine, place, places};
+use super::engine::{Engine, place};
 use super::pieces::Pieces;
 use super::table::{Entry, Shape, Table};
 use super::{Buffers, Result, Variant};
@@ -50,9 +50,7 @@ fn shape<T: Element>(
     pieces: &Pieces,
     own: bool,
 ) -> mpi::Result<Shape> {
-    let node = communicator.split_shared()?;
-    let nodes = Nodes::find(communicator, &places(communicator, &node)?)?.count();
-    node.free()?;
+    let nodes = Nodes::find(communicator, pieces.places(communicator)?)?.count();
     let sent: usize = pieces.sends.iter().map(|piece| piece.count).sum();
     let counts = pieces.receive.counts();
     let received: usize = pieces.sources.iter().map(|&rank| counts[rank]).sum();

@@ -51,30 +51,6 @@ enum Kind<T: Element> {
     Node(Box<Node<T>>),
 }
 
-/// Puts the peers on other nodes first.
-fn far_first(communicator: &Communicator, pieces: &mut Pieces) -> mpi::Result<()> {
-    let near = on_this_node(communicator)?;
-    pieces.sends.sort_by_key(|piece| near[piece.peer]);
-    Ok(())
-}
-
-/// Which ranks are on this rank's node. Collective.
-pub(super) fn on_this_node(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
-    let node = communicator.split_shared()?;
-    let places = places(communicator, &node)?;
-    node.free()?;
-    Ok(places.iter().map(Option::is_some).collect())
-}
-
-/// The rank on the node of each rank of the communicator. Local.
-pub(super) fn places(
-    communicator: &Communicator,
-    node: &Communicator,
-) -> mpi::Result<Vec<Option<usize>>> {
-    let all: Vec<usize> = (0..communicator.size()).collect();
-    communicator.group()?.translate(&all, &node.group()?)
-}
-
 impl<T: Element> Engine<T> {
     /// Collective and blocking.
     ///
@@ -92,7 +68,9 @@ impl<T: Element> Engine<T> {
             variant,
             Variant::FenceHierarchical | Variant::LockHierarchical
         ) {
-            far_first(communicator, &mut pieces)?;
+            // The peers on other nodes first.
+            let near = pieces.places(communicator)?.to_vec();
+            pieces.sends.sort_by_key(|piece| near[piece.peer].is_some());
         }
         let window = || -> mpi::Result<Window<T>> {
             if buffers.receive.is_null() {
@@ -115,12 +93,12 @@ impl<T: Element> Engine<T> {
             }
             Variant::Fence | Variant::FenceHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator)?)?;
+                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator, &pieces)?)?;
                 Kind::Fence(window, puts)
             }
             Variant::Lock | Variant::LockHierarchical => {
                 let window = window()?;
-                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator)?)?;
+                let puts = Puts::new(&window, &pieces.sends, &unconfirmed(communicator, &pieces)?)?;
                 // SAFETY: no epoch is open on the window. This one is closed before it is freed.
                 unsafe {
                     mpi!(MPI_Win_lock_all(
@@ -132,12 +110,18 @@ impl<T: Element> Engine<T> {
             }
             Variant::FenceOnce | Variant::LockOnce => Kind::Once {
                 locks: variant == Variant::LockOnce,
-                unconfirmed: unconfirmed(communicator)?,
+                unconfirmed: unconfirmed(communicator, &pieces)?,
             },
             Variant::Pscw => {
                 let window = window()?;
                 let (sends, sources) = (&pieces.sends, &pieces.sources);
-                Kind::Pscw(Pscw::new(communicator, window, sends, sources)?)
+                let unconfirmed = unconfirmed(communicator, &pieces)?;
+                Kind::Pscw(Pscw::new(
+                    communicator,
+                    window,
+                    (sends, sources),
+                    &unconfirmed,
+                )?)
             }
             Variant::NodeShared | Variant::Aggregated => {
                 let aggregate = variant == Variant::Aggregated;

@@ -4,8 +4,8 @@
 //! then on its receive buffer may be written. `arrived` counts the pieces that others have written. A sender copies a piece
 //! when the receiver is ready for this exchange, then counts it; the receiver waits until all of this exchange's pieces are
 //! counted. Nobody waits for a rank without data for it. The counters are never set back. What goes to a caller's buffer
-//! comes through [`super::lanes`] instead. Where a node has more ranks than
-//! cores, one that waits sleeps until its bell is rung.
+//! comes through [`super::lanes`] instead. Where a node has more ranks than cores, one that waits sleeps until its bell is
+//! rung.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use super::Buffers;
 use super::aggregated::{Messages, Nodes};
 use super::bell::Bell;
-use super::engine::{place, places};
+use super::engine::place;
 use super::lanes::{self, Lane, Lanes};
-use super::pieces::{Piece, Pieces};
-use super::puts::Pscw;
+use super::pieces::{Piece, Pieces, places};
+use super::puts::{Pscw, unconfirmed};
 use crate::mpi::request::{Nothing, OwnedRequest};
 use crate::mpi::window::Window;
 use crate::mpi::{self, Communicator, Element, Operation};
@@ -68,7 +68,7 @@ pub(super) struct Node<T: Element> {
     exchange: u64,
     outside: Outside<T>,
     send: *const T,
-    /// Instead of peers and sources, where any rank receives into a caller's buffer.
+    /// Instead of peers and sources, where what is received goes to a caller's buffer.
     lanes: Lanes<T>,
     /// Whether the node has more ranks than cores, by what any of its ranks knows.
     crowded: bool,
@@ -108,22 +108,21 @@ impl<T: Element> Node<T> {
         let mut any = [
             u64::from(!far_sends.is_empty() || !far_sources.is_empty()),
             u64::from(node.size() > cores),
-            u64::from(callers),
         ];
         communicator.all_reduce(&mut any, Operation::Maximum)?;
-        let [any_far, crowded, by_lanes] = any.map(|any| any != 0);
+        let [any_far, crowded] = any.map(|any| any != 0);
 
         // A part: counters, those of lanes, their slots, and the memory for what is received. It may begin anywhere.
         let mut lanes_at = vec![0_u64; 2 * communicator.size()];
         let mut end = HEAD;
-        if by_lanes {
+        if callers {
             for &rank in &near_sources {
                 lanes_at[2 * rank] = end as u64;
                 end += lanes::HEAD;
             }
         }
         let heads = end;
-        if by_lanes {
+        if callers {
             for &rank in &near_sources {
                 lanes_at[2 * rank + 1] = end as u64;
                 end += lanes::bytes_of::<T>(pieces.receive.counts()[rank]);
@@ -151,7 +150,7 @@ impl<T: Element> Node<T> {
             out: Vec::new(),
             into: Vec::new(),
         };
-        if by_lanes {
+        if callers {
             let mut lanes_there = vec![0; 2 * communicator.size()];
             communicator.all_to_all(&lanes_at, &mut lanes_there)?;
             // The other end's bell; the lane lies in the receiver's part.
@@ -211,7 +210,14 @@ impl<T: Element> Node<T> {
             let length = buffers.receive_length;
             // SAFETY: the memory is the caller's, or part of the shared window, which is freed after this one.
             let window = unsafe { Window::create_raw(communicator, base, length, None, None)? };
-            Outside::Each(Pscw::new(communicator, window, &far_sends, &far_sources)?)
+            let (sends, sources) = (&far_sends[..], &far_sources[..]);
+            let unconfirmed = unconfirmed(communicator, pieces)?;
+            Outside::Each(Pscw::new(
+                communicator,
+                window,
+                (sends, sources),
+                &unconfirmed,
+            )?)
         };
         let alone = communicator.environment().self_communicator().duplicate()?;
         Ok(Self {

@@ -1,8 +1,10 @@
 //! What goes where: the counts and displacements of all ranks, as far as they concern one.
 
 use super::{Error, Result};
-use crate::mpi::Communicator;
+use std::cell::OnceCell;
+
 use crate::mpi::collective::BlockLayout;
+use crate::mpi::{self, Communicator};
 
 /// Elements that go to another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) struct Pieces {
     pub(super) sources: Vec<usize>,
     pub(super) send: BlockLayout,
     pub(super) receive: BlockLayout,
+    /// The rank on this rank's node of each rank, once it was asked for.
+    places: OnceCell<Vec<Option<usize>>>,
 }
 
 /// Elements that a buffer must have for a layout.
@@ -124,6 +128,28 @@ impl Pieces {
             sources: sources.collect(),
             send: send.clone(),
             receive: receive.clone(),
+            places: OnceCell::new(),
         })
     }
+
+    /// The rank on this rank's node of each rank of the communicator; nothing for those elsewhere. Collective the first time.
+    pub(super) fn places(&self, communicator: &Communicator) -> mpi::Result<&[Option<usize>]> {
+        if self.places.get().is_none() {
+            let node = communicator.split_shared()?;
+            let found = places(communicator, &node)?;
+            node.free()?;
+            // It is empty, and nobody else fills it.
+            let _ = self.places.set(found);
+        }
+        Ok(self.places.get().map_or(&[], Vec::as_slice))
+    }
+}
+
+/// The rank in `other` of each rank of the communicator. Local.
+pub(super) fn places(
+    communicator: &Communicator,
+    other: &Communicator,
+) -> mpi::Result<Vec<Option<usize>>> {
+    let all: Vec<usize> = (0..communicator.size()).collect();
+    communicator.group()?.translate(&all, &other.group()?)
 }

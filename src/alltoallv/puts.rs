@@ -2,8 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::engine::{on_this_node, places};
-use super::pieces::Piece;
+use super::pieces::{Piece, Pieces, places};
 use super::zero;
 use crate::mpi::datatype::int;
 use crate::mpi::error::{mpi, mpi_count};
@@ -29,18 +28,17 @@ struct Put {
 
 /// For each rank, whether what ends a put says nothing about whether it has the data (decision record 22): with tcp, those
 /// that MPICH does not reach through shared memory. It does reach those on this node that were started together with this
-/// process. Collective.
-pub(super) fn unconfirmed(communicator: &Communicator) -> mpi::Result<Vec<bool>> {
-    let provider = Environment::provider();
-    if provider.is_none_or(|provider| !provider.starts_with("tcp")) {
+/// process. Collective as [`Pieces::places`] is.
+pub(super) fn unconfirmed(communicator: &Communicator, pieces: &Pieces) -> mpi::Result<Vec<bool>> {
+    if !Environment::may_use_tcp() {
         return Ok(vec![false; communicator.size()]);
     }
-    let near = on_this_node(communicator)?;
+    let near = pieces.places(communicator)?;
     let world = communicator.environment().world();
     let together = places(communicator, &world)?;
     let both = near.iter().zip(&together);
     Ok(both
-        .map(|(near, together)| !near || together.is_none())
+        .map(|(near, together)| near.is_none() || together.is_none())
         .collect())
 }
 
@@ -123,10 +121,9 @@ impl<T: Element> Pscw<T> {
     pub(super) fn new(
         communicator: &Communicator,
         window: Window<T>,
-        sends: &[Piece],
-        sources: &[usize],
+        (sends, sources): (&[Piece], &[usize]),
+        unconfirmed: &[bool],
     ) -> mpi::Result<Self> {
-        let unconfirmed = unconfirmed(communicator)?;
         let all = communicator.group()?;
         let group = |ranks: &[usize]| {
             let some = !ranks.is_empty();
@@ -134,7 +131,7 @@ impl<T: Element> Pscw<T> {
         };
         let targets: Vec<usize> = sends.iter().map(|piece| piece.peer).collect();
         Ok(Self {
-            puts: Puts::new(&window, sends, &unconfirmed)?,
+            puts: Puts::new(&window, sends, unconfirmed)?,
             window,
             targets: group(&targets)?,
             sources: group(sources)?,

@@ -251,6 +251,15 @@ impl Environment {
         Ok(String::from_utf8_lossy(&buffer).into_owned())
     }
 
+    /// Whether processes may be reached through libfabric's tcp provider: it was chosen, or nothing was and the node has no
+    /// device for another one, as where an application has initialized MPI itself.
+    pub(crate) fn may_use_tcp() -> bool {
+        match Self::provider() {
+            Some(provider) => provider.starts_with("tcp"),
+            None => crate::MPICH_DEVICE.contains("ofi") && !has_fabric_device(),
+        }
+    }
+
     /// The libfabric provider that was chosen through `FI_PROVIDER`, if any was.
     #[must_use]
     pub fn provider() -> Option<String> {

@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::super::super::Result;
-use super::super::super::figure::{Draw, Lines};
+use super::super::super::figure::{Draw, Line, Lines};
 use super::super::super::number::{Unit, bytes, significant};
 use super::super::super::report::{Section, figure_of, table, time};
 use super::super::row::Timing;
@@ -24,19 +24,12 @@ pub(super) fn sizes(summary: &Summary, setting: Setting<'_>) -> Result<Option<Se
         .iter()
         .filter_map(|&size| Some(summary.uniform(setting, size, "standard")?.median_s));
     let heading = format!("Time over message size, {}", of_setting(summary, setting));
-    let figure = Lines {
-        title: &heading,
-        quantity: "start and wait, median",
-        unit: Unit::of_seconds(greatest.fold(0.0, f64::max)),
-        places: &places,
-        across: "bytes to each peer",
-        lines,
-        reference: None,
-    };
+    let unit = Unit::of_seconds(greatest.fold(0.0, f64::max));
+    let drawing = times(&heading, unit, (&places, "bytes to each peer"), lines)?;
     let best = fastest(summary, setting, &sizes);
     let content = html! {
         (finding(&best))
-        (figure_of(&legend(&shown)?, &figure.draw()?, "Less is better.", ""))
+        (figure_of(&legend(&shown)?, &drawing, "Less is better.", ""))
         (by_place("bytes", &shown, &places, value, time))
     };
     Ok(Some(Section {
@@ -44,6 +37,25 @@ pub(super) fn sizes(summary: &Summary, setting: Setting<'_>) -> Result<Option<Se
         heading: heading.into(),
         content,
     }))
+}
+
+/// A drawing of medians.
+fn times(
+    title: &str,
+    unit: Unit,
+    (places, across): (&[String], &str),
+    lines: Vec<Line>,
+) -> Result<String> {
+    let figure = Lines {
+        title,
+        quantity: "start and wait, median",
+        unit,
+        places,
+        across,
+        lines,
+        reference: None,
+    };
+    figure.draw()
 }
 
 /// Which variant wins where.
@@ -123,19 +135,12 @@ pub(super) fn over_ranks(summary: &Summary, buffers: &str) -> Result<Option<Sect
         bytes(size as f64),
         whose(buffers)
     );
-    let figure = Lines {
-        title: &heading,
-        quantity: "start and wait, median",
-        unit: Unit::of_seconds(greatest.fold(0.0, f64::max)),
-        places: &places,
-        across: "ranks",
-        lines,
-        reference: None,
-    };
+    let unit = Unit::of_seconds(greatest.fold(0.0, f64::max));
+    let drawing = times(&heading, unit, (&places, "ranks"), lines)?;
     let text = summary.claims.get(1).map_or("", |claim| &claim.finding);
     let content = html! {
         (finding(&format!("What the persistent fence saves against its other form, {text}.")))
-        (figure_of(&legend(&shown)?, &figure.draw()?, "Less is better.", ""))
+        (figure_of(&legend(&shown)?, &drawing, "Less is better.", ""))
         (by_place("ranks", &shown, &places, value, time))
     };
     Ok(Some(Section {
