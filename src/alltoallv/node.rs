@@ -16,7 +16,7 @@ use super::aggregated::{Messages, Nodes};
 use super::bell::Bell;
 use super::engine::place;
 use super::lanes::{self, Lane, Lanes};
-use super::pieces::{Piece, Pieces, places};
+use super::pieces::{Piece, Pieces};
 use super::puts::{Pscw, unconfirmed};
 use crate::mpi::request::{Nothing, OwnedRequest};
 use crate::mpi::window::Window;
@@ -96,8 +96,11 @@ impl<T: Element> Node<T> {
         buffers: Buffers<T>,
         aggregate: bool,
     ) -> mpi::Result<Self> {
-        let node = communicator.split_shared()?;
-        let places = places(communicator, &node)?;
+        let places = pieces.places(communicator)?;
+        let first = places.iter().position(Option::is_some);
+        let node = communicator.split(first, communicator.rank())?;
+        let node =
+            node.ok_or_else(|| mpi::Error::state("MPI_Comm_split", "no node has this process"))?;
         let near = |rank: &usize| places[*rank].is_some();
         let (near_sources, far_sources): (Vec<usize>, Vec<usize>) =
             pieces.sources.iter().partition(|&rank| near(rank));
@@ -199,7 +202,7 @@ impl<T: Element> Node<T> {
         let outside = if !any_far {
             Outside::Nothing
         } else if aggregate {
-            let nodes = Nodes::find(communicator, &places)?;
+            let nodes = Nodes::find(communicator, places)?;
             let receives = far_sources.into_iter();
             let receives = receives.map(|rank| (rank, pieces.receive.block(rank)));
             let receives: Vec<_> = receives.collect();

@@ -4,7 +4,8 @@ use super::{Error, Result};
 use std::cell::OnceCell;
 
 use crate::mpi::collective::BlockLayout;
-use crate::mpi::{self, Communicator};
+use crate::mpi::window::Window;
+use crate::mpi::{self, Communicator, Operation};
 
 /// Elements that go to another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) struct Pieces {
     pub(super) sources: Vec<usize>,
     pub(super) send: BlockLayout,
     pub(super) receive: BlockLayout,
-    /// The rank on this rank's node of each rank, once it was asked for.
+    /// The rank on this rank's node of each rank, once it was asked for: of those that share memory with it.
     places: OnceCell<Vec<Option<usize>>>,
 }
 
@@ -135,7 +136,7 @@ impl Pieces {
     /// The rank on this rank's node of each rank of the communicator; nothing for those elsewhere. Collective the first time.
     pub(super) fn places(&self, communicator: &Communicator) -> mpi::Result<&[Option<usize>]> {
         if self.places.get().is_none() {
-            let node = communicator.split_shared()?;
+            let node = sharing(communicator)?;
             let found = places(communicator, &node)?;
             node.free()?;
             // It is empty, and nobody else fills it.
@@ -143,6 +144,32 @@ impl Pieces {
         }
         Ok(self.places.get().map_or(&[], Vec::as_slice))
     }
+}
+
+/// The ranks of this rank's node that share memory: all of them; where MPI refuses it to processes that were started
+/// separately, as ucx does, those that were started together. Collective.
+fn sharing(communicator: &Communicator) -> mpi::Result<Communicator> {
+    let node = communicator.split_shared()?;
+    let world = communicator.environment().world();
+    let together = places(&node, &world)?;
+    let mut any = [u8::from(together.contains(&None))];
+    communicator.all_reduce(&mut any, Operation::Maximum)?;
+    if any[0] == 0 {
+        return Ok(node);
+    }
+    let tried = Window::<u8>::allocate_shared(&node, 1, None);
+    any[0] = u8::from(tried.is_err());
+    if let Ok(window) = tried {
+        window.free()?;
+    }
+    communicator.all_reduce(&mut any, Operation::Maximum)?;
+    if any[0] == 0 {
+        return Ok(node);
+    }
+    let first = together.iter().position(Option::is_some);
+    let part = node.split(first, node.rank())?;
+    node.free()?;
+    part.ok_or_else(|| mpi::Error::state("MPI_Comm_split", "no start has this process"))
 }
 
 /// The rank in `other` of each rank of the communicator. Local.
